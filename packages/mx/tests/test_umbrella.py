@@ -82,6 +82,48 @@ assert Same is NDArrayIter and ndarray is mx.nd and mxnet.contrib is sys.modules
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("mx.io", True), ("mx.ndarray.linalg", True), ("mx.symbol.nothing", True), ("mx.test_utils", False),
+     ("mx.nothing", False), ("mx.gluon", None), ("mx.contrib.onnx", None), ("mx.sym.sparse.nothing", False)],
+)  # fmt: skip
+def test_finding_a_module_imports_nothing(name: str, found: bool | None) -> None:
+    """Python holds the lock of all imports meanwhile, which a thread within another import may wait for."""
+    code = f"""
+import importlib, sys, mx
+parent, finder = {name!r}.rpartition(".")[0], sys.meta_path[0]
+path, before = importlib.import_module(parent).__path__ if parent != "mx.sym.sparse" else [], set(sys.modules)
+try:
+    spec = finder.find_spec({name!r}, path)
+    assert (spec is not None) is {found!r}, spec
+except ModuleNotFoundError as error:
+    assert {found!r} is None, error
+assert set(sys.modules) == before, set(sys.modules) - before
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+def test_threads_import_modules_at_once() -> None:
+    code = """
+import mx, threading
+gate, found = threading.Barrier(8), []
+def importer(statement):
+    gate.wait()
+    try:
+        exec(statement, {})
+    except ImportError as error:
+        assert "not implemented" in str(error), error
+    found.append(statement)
+statements = ["import mx.gluon", "import mx.nd.sparse", "from mx import io", "import mx.io",
+              "from mx.ndarray import linalg", "import mx.nd.linalg", "import json.tool", "import mx.optimizer"]
+threads = [threading.Thread(target=importer, args=(s,), daemon=True) for s in statements]
+[t.start() for t in threads]; [t.join(20) for t in threads]
+assert len(found) == 8, set(statements) - set(found)
+"""
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 def refused(statement: str) -> ModuleNotFoundError:
     with pytest.raises(ModuleNotFoundError) as caught:
         exec(statement, {})

@@ -154,7 +154,21 @@ def _missing(name: str, error: ModuleNotFoundError) -> str | None:
     return f"mx.{name} comes with {distribution}, which is not installed: install {distribution}"
 
 
+def _all() -> list[str]:
+    """What `from mx import *` takes: every name whose distribution is installed."""
+    found = []
+    for name in _PLACES:
+        try:
+            __getattr__(name)
+        except AttributeError:
+            continue
+        found.append(name)
+    return found
+
+
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return _all()
     place = _PLACES.get(name)
     absence = _absence(name)
     if absence is not None:

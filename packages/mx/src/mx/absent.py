@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import opcode
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,8 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
+from mx.files import files_of
+
 _GUIDE = "the guide 'Move a script from MXNet' (docs/guides/move_from_mxnet.md)"
 _IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
 
@@ -21,9 +24,7 @@ _IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
 @cache
 def _names() -> dict[str, dict[str, str]]:
     """Module -> name -> what there is instead."""
-    import json
-
-    found: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("absent.json").read_text())
+    found: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("absent.json").read_text("utf-8"))
     return found
 
 
@@ -50,7 +51,7 @@ def known_as(places: Mapping[str, str], place: str) -> list[str]:
 def explain(module: ModuleType, names: Sequence[str]) -> None:
     """Has a module say of MXNet's names that it lacks that they are not here; other names are missing as before.
 
-    The modules below it that MXNet has, too, say so of theirs.
+    The modules below it that MXNet has, too, say so of theirs. MXNet's files in it are the module itself.
 
     Parameters
     ----------
@@ -61,7 +62,11 @@ def explain(module: ModuleType, names: Sequence[str]) -> None:
     if getattr(before, "explains", False) or not names:
         return
 
+    files = files_of(names)
+
     def attribute(name: str) -> Any:
+        if name in files:
+            return module
         try:
             if before is None:
                 raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")

@@ -10,16 +10,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
 from mx.absent import absence, explain, known_as
+from mx.files import files_of
 from mx_core.imports import import_by_name
+
+_others: set[str] = set()
+
+
+def serve(name: str) -> None:
+    """Serves imports below another package's name, too, as those below `mx`."""
+    _others.add(name)
 
 
 class _Existing(Loader):
-    """A loader that gives a module a second name."""
+    """A loader that gives a module a second name, and MXNet's files in it that name, too."""
 
     def __init__(
         self, real: str, names: Sequence[str], missing: Callable[[ModuleNotFoundError], str | None]
@@ -37,6 +44,8 @@ class _Existing(Loader):
             raise ModuleNotFoundError(message, name=error.name) from error
         self._spec = module.__spec__
         explain(module, self._names)
+        for file in files_of(self._names):
+            sys.modules[f"{spec.name}.{file}"] = module
         return module
 
     def exec_module(self, module: ModuleType) -> None:
@@ -44,12 +53,33 @@ class _Existing(Loader):
         module.__spec__ = self._spec
 
 
+class _Nothing(Loader):
+    """A loader for a name that the module above it may have words for."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Raises ModuleNotFoundError, with what the module above says of the name."""
+        parent, _, name = spec.name.rpartition(".")
+        module = sys.modules[parent]
+        told = f"No module named {spec.name!r}"
+        try:
+            getattr(module, name)
+        except AttributeError as error:
+            if str(error) != f"module {module.__name__!r} has no attribute {name!r}":
+                told += f": {error}"
+        raise ModuleNotFoundError(told, name=spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Is never reached."""
+
+
 class Submodules:
     """A finder for names below a package whose parts are in other packages.
 
-    It also serves names below `mxnet` if a program has put the package into `sys.modules` under that name.
+    It also serves names below `mxnet` if a program has put the package into `sys.modules` under that name, and below
+    those of `serve`.
 
-    Threads: any; it never changes.
+    Threads: any. Python asks finders with the lock of all imports held, so none of them imports anything: another
+    thread may wait for that lock within the module that would be waited for.
 
     Parameters
     ----------
@@ -79,11 +109,11 @@ class Submodules:
 
         Raises
         ------
-        ModuleNotFoundError  MXNet has the submodule, and mx has not, or the module above it has a hint
+        ModuleNotFoundError  MXNet has the submodule, and mx has not
         """
         top, _, rest = fullname.partition(".")
         package = sys.modules.get(self._package)
-        if not rest or package is None or sys.modules.get(top) is not package:
+        if not rest or package is None or (top not in _others and sys.modules.get(top) is not package):
             return None
         head, _, below = rest.partition(".")
         message = self._absent(head)
@@ -93,15 +123,24 @@ class Submodules:
         real = f"{place}.{below}" if below else place
         if below:
             _refuse_absent(fullname, [f"{self._package}.{head}", *known_as(self._places, place)], below)
-        if ":" in place or real == fullname or (head not in self._places and find_spec(real) is None):
+        if ":" in place or real == fullname:
             return None
-        if below and find_spec(real) is None:
-            _refuse_attribute(fullname)
-            return None
+        folders = path if below else package.__path__
+        if (below or head not in self._places) and not _exists(real, folders):
+            return ModuleSpec(fullname, _Nothing()) if below and _has_words(fullname) else None
         names = known_as(self._places, real)
         if below:
             names += [f"{each}.{below}" for each in known_as(self._places, place)]
         return ModuleSpec(fullname, _Existing(real, names, lambda error: self._missing(head, error)))
+
+
+def _exists(name: str, folders: Sequence[str] | None) -> bool:
+    return name in sys.modules or PathFinder.find_spec(name, folders) is not None
+
+
+def _has_words(fullname: str) -> bool:
+    above = sys.modules.get(fullname.rpartition(".")[0])
+    return above is not None and "__getattr__" in vars(above)
 
 
 def _refuse_absent(fullname: str, above: Sequence[str], below: str) -> None:
@@ -109,14 +148,3 @@ def _refuse_absent(fullname: str, above: Sequence[str], below: str) -> None:
     between, _, name = f".{below}".rpartition(".")
     if told := absence([each + between for each in above], name):
         raise ModuleNotFoundError(told, name=fullname)
-
-
-def _refuse_attribute(fullname: str) -> None:
-    """Raises ModuleNotFoundError with what the module above says of a name, if it has words of its own for it."""
-    parent, _, name = fullname.rpartition(".")
-    module = sys.modules.get(parent)
-    try:
-        getattr(module, name)
-    except AttributeError as error:
-        if module is not None and str(error) != f"module {module.__name__!r} has no attribute {name!r}":
-            raise ModuleNotFoundError(f"No module named {fullname!r}: {error}", name=fullname) from None
