@@ -60,6 +60,11 @@ def layers() -> dict[str, tuple[mx.Symbol, Shapes]]:
         "convolution 1x1": (conv(kernel=(1, 1), pad=(0, 0)), image),
         "convolution of groups": (conv(num_group=4), image),
         "convolution of channels": (conv(num_group=16), image),
+        "convolution of channels, stride 2": (
+            conv(num_filter=64, num_group=64, stride=(2, 2)),
+            {"data": (2, 64, 28, 28)},
+        ),
+        "convolution of 256 channels, add": (conv(num_filter=256) + x, {"data": (1, 256, 14, 14)}),
         "convolution, dilated": (conv(dilate=(2, 2), pad=(2, 2)), image),
         "convolution 1-D": (conv(kernel=(3,), pad=(1,)), {"data": (2, 32, 200)}),
         "convolution 3-D": (conv(kernel=(3, 3, 3), pad=(1, 1, 1)), {"data": (1, 8, 8, 14, 14)}),
@@ -80,6 +85,10 @@ def layers() -> dict[str, tuple[mx.Symbol, Shapes]]:
         "pooling max": (pool(pool_type="max"), image),
         "pooling avg": (pool(pool_type="avg"), image),
         "pooling lp": (pool(pool_type="lp", p_value=2), image),
+        "pooling avg of all": (
+            sym.Pooling(x, kernel=(1, 1), global_pool=True, pool_type="avg"),
+            {"data": (8, 256, 14, 14)},
+        ),
         "batch norm": (sym.BatchNorm(x, fix_gamma=False, name="b"), image),
         "layer norm": (sym.LayerNorm(x, name="l"), {"data": (64, 512)}),
         "group norm": (sym.GroupNorm(x, num_groups=8, name="l"), image),
@@ -135,7 +144,7 @@ def seconds(steps: Sequence[Callable[[], float]]) -> list[float]:
 
 def main(chosen: list[str]) -> None:
     """Prints a row per layer and mode."""
-    print(f"{'layer':30} {'':9} {'float32':>11}" + "".join(f"{name:>11}" for name in TYPES[1:]))
+    print(f"{'layer':34} {'':9} {'float32':>11}" + "".join(f"{name:>11}" for name in TYPES[1:]))
     above = total = 0
     for name, (net, shapes) in layers().items():
         if chosen and name not in chosen:
@@ -146,7 +155,7 @@ def main(chosen: list[str]) -> None:
             above, total = above + sum(r > LIMIT for r in ratios), total + len(ratios)
             cells = "".join(f"{r:9.2f} {'!' if r > LIMIT else ' '}" for r in ratios)
             print(
-                f"{name:30} {'training' if is_train else 'inference':9} {base * 1e6:8.0f} us{cells}",
+                f"{name:34} {'training' if is_train else 'inference':9} {base * 1e6:8.0f} us{cells}",
                 flush=True,
             )
     record(f"more than {LIMIT:g} x float32, of {total}", above, "ratios")

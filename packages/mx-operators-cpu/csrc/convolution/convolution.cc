@@ -2,6 +2,8 @@
 //
 // Convolution and transposed convolution, forward and backward: oneDNN primitives in the layouts
 // they prefer, or Winograd's with channels last, between reorders from and to row-major memory.
+#include <string_view>
+
 #include "convolution/convolution_shape.hpp"
 #include "convolution/convolution.hpp"
 #include "convolution/double_convolution.hpp"
@@ -58,6 +60,20 @@ PlanPtr forward(const Signature& signature, const ConvolutionOptions& options, b
   return builder.build();
 }
 
+// Whether each group has one channel and one filter.
+bool is_depthwise(const ConvolutionShape& shape) {
+  const Dims weight = shape.weight.get_dims();
+  return weight.size() == shape.data.get_dims().size() + 1 && weight[1] == 1 && weight[2] == 1;
+}
+
+// For steps of two or more oneDNN 3.2 offers kernels of dense groups first, which fill whole blocks of channels.
+template <class Descriptor>
+void pass_over_dense_kernels(Descriptor& desc) {
+  const auto is_dense = [&] { return std::string_view(desc.impl_info_str()).substr(0, 7) == "brgconv"; };
+  while (is_dense() && desc.next_impl()) {
+  }
+}
+
 // The tensors of a backward pass.
 struct Gradients {
   Slot out_grad, data, weight;                 // inputs
@@ -71,9 +87,10 @@ template <class Backward, class Hint>
 void direct_data_gradient(ProgramBuilder& builder, const ConvolutionShape& shape, const Hint& hint, const Gradients& g) {
   const OutputMask mask = needed_by(0);
   const Window& w = shape.window;
-  const typename Backward::primitive_desc desc(
+  typename Backward::primitive_desc desc(
       cpu_engine(), shape.kind, shape.in_primitive(shape.data), shape.free(shape.weight), shape.in_primitive(shape.out),
       w.stride, w.dilate, w.pad, shape.pad_end, hint, ProgramBuilder::attributes());
+  if (is_depthwise(shape)) pass_over_dense_kernels(desc);
   const Slot made = builder.target(g.data_grad, desc.diff_src_desc());
   builder.step(desc,
                {{DNNL_ARG_DIFF_DST, builder.as(g.out_grad, desc.diff_dst_desc(), mask)},

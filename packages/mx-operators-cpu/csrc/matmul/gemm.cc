@@ -13,6 +13,7 @@ namespace {
 constexpr int64_t kPanelBytes = 24 << 10;  // of B: stays in the nearest cache
 constexpr int64_t kMostRows = 256;         // of A, packed: stays in the second one
 constexpr int64_t kTaskMacs = 1 << 15;     // below it threads cost more than they do
+constexpr int64_t kTasksOfThread = 3;      // that differ: one thread's last task keeps the others waiting
 
 constexpr int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
 constexpr int64_t rounded(int64_t n, int64_t to) { return pieces(n, to) * to; }
@@ -126,7 +127,13 @@ Gemm<T>::Gemm(int64_t m, int64_t n, int64_t k, int64_t products, int threads)
   depth_ = std::max<int64_t>(pieces(k, std::max<int64_t>(pieces(k, most), 1)), 1);
   if (m == 0 || n == 0) return;  // no tasks
   const auto count = [&] { return products * pieces(m, rows_) * pieces(n, columns_); };
-  while (threads > 1 && count() > 0 && count() < 3 * threads && rows_ * columns_ * k > kTaskMacs) {
+  // Smaller tasks pack more: where every thread has as much to do, one for each is best.
+  const auto enough = [&] {
+    const int64_t computed = rounded(m, rows_) * rounded(n, columns_);
+    const bool alike = count() % threads == 0 && computed - m * n <= computed / 8;
+    return alike || count() >= kTasksOfThread * threads;
+  };
+  while (threads > 1 && count() > 0 && !enough() && rows_ * columns_ * k > kTaskMacs) {
     const bool wide = columns_ > tile_.columns, tall = rows_ > tile_.rows;
     if (wide && (columns_ >= rows_ || !tall)) columns_ = rounded(columns_ / 2, tile_.columns);
     else if (tall) rows_ = rounded(rows_ / 2, tile_.rows);

@@ -19,6 +19,7 @@ constexpr int64_t kSpan = 512;   // elements along the width that are folded at 
 constexpr int64_t kRows = 16;    // of results at most that are folded together, where a line has one piece
 constexpr int64_t kFolded = 2048;  // elements of such rows, in a first-level cache
 constexpr int64_t kFew = 4;      // results of a line: below, each is folded on its own
+constexpr int64_t kGrain = 4096;  // elements of slabs that a thread takes at once
 
 // What becomes of a result and one more element.  A maximum passes over NaN.
 
@@ -137,6 +138,11 @@ MX_CLONES(double, total_of, (const double* x, int64_t n, double sum), (x, n, sum
   return sum;
 }
 
+template <class Op>
+double fold_run(const double* x, int64_t n, double folded = Op::start) {
+  return std::is_same_v<Op, Largest> ? largest_of(x, n, folded) : total_of(x, n, folded);
+}
+
 // What gradients do to n elements of a stride.
 
 struct AddShare {
@@ -183,8 +189,17 @@ MX_CLONES(void, put_means, (const double* x, double count, const double* counts,
   else put(std::integral_constant<int64_t, 1>{});
 }
 
+// The gradient of n elements that have one share; what `clears` was not there before.
+MX_CLONES(void, add_to_all, (double* grad, double share, int64_t n, bool clears), (grad, share, n, clears)) {
+  if (clears) return static_cast<void>(std::fill_n(grad, n, share));
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) grad[i] += share;
+}
+
 struct Axis {
   int64_t in, out, kernel, stride, pad;
+
+  bool is_one_window() const { return out == 1 && kernel == in && pad == 0; }
 
   int64_t start(int64_t o) const { return o * stride - pad; }
   int64_t begin(int64_t o) const { return std::max<int64_t>(start(o), 0); }
@@ -212,6 +227,7 @@ class LinePlan : public Plan {
         if (n > std::numeric_limits<int32_t>::max()) throw Unsupported{};
       axes_[3 - spatial + i] = axis;
     }
+    for (int i = 1; i >= 0 && axes_[2].is_one_window(); --i) put_before_width(axes_[i]);
     for (int64_t w = 0; w < axes_[2].out; ++w) counts_.push_back(axes_[2].counted(w, with_pad_));
     batch_ = x[0], channels_ = x[channel];
     narrow_ = !last_ && axes_[2].out < kFew;
@@ -232,7 +248,8 @@ class LinePlan : public Plan {
   template <class Body>
   void for_slabs(const Body& body) const {
     const int64_t blocks = last_ ? (channels_ + kLine - 1) / kLine : channels_;
-    parallel_for(batch_ * blocks, 1, [&](int64_t begin, int64_t end) {
+    const int64_t grain = std::max<int64_t>(kGrain / std::max<int64_t>(in_ * (last_ ? kLine : 1), 1), 1);
+    parallel_for(batch_ * blocks, grain, [&](int64_t begin, int64_t end) {
       for (int64_t slab = begin; slab < end; ++slab) {
         const int64_t image = slab / blocks, first = slab % blocks * (last_ ? kLine : 1);
         const int64_t step = last_ ? 1 : in_, out_step = last_ ? 1 : out_;
@@ -290,6 +307,9 @@ class LinePlan : public Plan {
     put_means(x, rows, counts_.data() + line.w, last_ ? 0 : 1, y, line.n, add);
   }
 
+  // Whether a channel has one result, of all its elements.
+  bool is_of_all() const { return !last_ && in_ == axes_[2].in && axes_[2].is_one_window(); }
+
   const PoolType type_;
   const bool with_pad_, last_;
   bool narrow_ = false;  // few results lie side by side: windows are gone through one by one
@@ -297,6 +317,14 @@ class LinePlan : public Plan {
   Axis axes_[3] = {{1, 1, 1, 1, 0}, {1, 1, 1, 1, 0}, {1, 1, 1, 1, 0}};  // depth, height, width
   std::vector<double> counts_;  // of each result along the width
   int64_t batch_ = 0, channels_ = 0, in_ = 0, out_ = 0;
+
+ private:
+  // Windows as wide as the image are elements side by side: one axis has the lengths of both.
+  void put_before_width(Axis& axis) {
+    const int64_t n = axes_[2].in;
+    axes_[2] = {axis.in * n, axis.out, axis.kernel * n, axis.stride * n, axis.pad * n};
+    axis = {1, 1, 1, 1, 0};
+  }
 };
 
 class DoublePooling final : public LinePlan {
@@ -336,7 +364,7 @@ class DoublePooling final : public LinePlan {
     const int64_t n = width.out, used = (n - 1) * width.stride + width.kernel, plane = height.in * width.in;
     const int64_t span = std::clamp(width.in + width.pad, used, std::min(used + 4, kSpan));
     const int64_t begin = std::clamp<int64_t>(width.pad, 0, span), end = std::clamp(width.in + width.pad, begin, span);
-    double folded[kFolded], results[kRows * kLine];
+    alignas(64) double folded[kFolded], results[kRows * kLine];
     RowTaps rows[kRows];
     const bool plain = type_ != PoolType::avg && !add;
     const int64_t all = depth.out * height.out, most = std::min(kRows, kFolded / span);
@@ -369,6 +397,11 @@ class DoublePooling final : public LinePlan {
       taps.columns = width.end(line.w) - w;
       return best_clone<fold_taps<Op>>(from + w * channels_, taps, result, line.n);
     }
+    if (line.n < kFew && taps.planes == 1 && taps.rows == 1) {
+      for (int64_t i = 0; i < line.n; ++i)
+        result[i] = fold_run<Op>(from + width.begin(line.w + i), width.end(line.w + i) - width.begin(line.w + i));
+      return;
+    }
     const int64_t start = width.start(line.w), span = (line.n - 1) * width.stride + width.kernel;
     if (line.n < kFew) std::fill_n(result, line.n, Op::start);
     for (int64_t done = 0; done < span; done += kSpan) {  // once, unless there is one result
@@ -385,7 +418,7 @@ class DoublePooling final : public LinePlan {
       for (int64_t i = 0; i < line.n; ++i) {
         const double* own = folded + i * width.stride;
         const int64_t some = std::min(width.kernel, n - i * width.stride);
-        result[i] = std::is_same_v<Op, Largest> ? largest_of(own, some, result[i]) : total_of(own, some, result[i]);
+        result[i] = fold_run<Op>(own, some, result[i]);
       }
     }
   }
@@ -405,6 +438,12 @@ class DoublePoolingBackward final : public LinePlan {
     const double *heads = call.input<double>(0), *x = call.input<double>(1), *y = call.input<double>(2);
     double* grad = call.output<double>(0);
     for_slabs([&](const Slab& slab) {
+      if (is_of_all() && type_ != PoolType::max) {
+        const Line line{0, 0, 0, 1, slab.out};
+        double share = heads[slab.out];
+        if (type_ == PoolType::avg) put_means_of(line, heads + slab.out, &share, false);
+        return add_to_all(grad + slab.in, share, in_, !call.adds(0));
+      }
       if (!call.adds(0)) clear(grad, slab);
       for_lines(slab, [&](const Line& line) {
         double share[kLine];
@@ -425,7 +464,7 @@ class DoublePoolingBackward final : public LinePlan {
                 double* grad) const {
     for_rows(slab, line, [&](int64_t at, int64_t n) {
       if (type_ != PoolType::max) {
-        for (int64_t i = 0; i < n; ++i) grad[at + i] += *share;
+        add_to_all(grad + at, *share, n, false);
       } else {
         for (int64_t i = 0; i < n && *share != 0; ++i) AddToFirst{grad + at + i, x + at + i, y + line.at, share}(0, 0);
       }

@@ -2,9 +2,12 @@
 """Convolution and Deconvolution against their references."""
 
 import threading
+import time
 
 import layer_plans
+import ml_dtypes
 import numpy as np
+import plans
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -192,3 +195,35 @@ def test_fused_layers_are_declined_where_windows_would_be_copied(
     inputs = _arrays(rng, (1, 8, *sizes), attrs)
     output = np.zeros((1, 8, *sizes), np.float32)
     assert (layer_plans.prepare(FUSED_CONVOLUTION, p, inputs, [output]) is not None) == computed
+
+
+@pytest.mark.skipif(not layer_plans.BFLOAT16_KERNELS, reason="needs kernels for bfloat16")
+@pytest.mark.parametrize("kernel", [1, 2, 3])
+def test_gradients_of_channels_with_steps_in_bfloat16(kernel: int) -> None:
+    """They are those of float32 and take no more than some times as long: kernels for dense groups took twenty."""
+    op = operators.get("_backward_Convolution")
+    p = op.Param.parse(
+        {"kernel": (kernel,) * 2, "stride": (2, 2), "num_filter": 64, "num_group": 64, "no_bias": True}
+    )
+    size = (28 - kernel) // 2 + 1
+    rng = np.random.default_rng(kernel)
+    inputs = [
+        rng.integers(-4, 5, shape)
+        for shape in ((2, 64, size, size), (2, 64, 28, 28), (64, 1, kernel, kernel))
+    ]
+    found, times = [], []
+    for dtype in (np.float32, ml_dtypes.bfloat16):
+        arrays = [a.astype(dtype) for a in inputs]
+        outputs = [np.empty_like(a) for a in arrays[1:]]
+        plan = layer_plans.prepare(op, p, arrays, outputs)
+        layer_plans.run(plan, arrays, outputs)
+        found.append([a.astype(np.float32) for a in outputs])
+        each = []
+        for _ in range(40):
+            start = time.perf_counter()
+            layer_plans.run(plan, arrays, outputs, [plans.WRITE, plans.NULL])
+            each.append(time.perf_counter() - start)
+        times.append(min(each))
+    for exact, rounded in zip(*found, strict=True):
+        np.testing.assert_allclose(rounded, exact, rtol=2**-8)
+    assert times[1] < 7 * times[0]

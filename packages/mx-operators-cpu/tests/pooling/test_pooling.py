@@ -34,6 +34,22 @@ def test_pooling(kind: dict, shape: tuple[int, ...], window: dict) -> None:
     layer_plans.verify("Pooling", kind | window, [_data(shape)])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("shape", "window"),
+    [
+        ((2, 3, 7, 6), {"kernel": (2, 6), "stride": (2, 1), "pad": (1, 0)}),
+        ((2, 3, 21, 1), {"kernel": (3, 1), "stride": (2, 1), "pad": (1, 0)}),
+        ((1, 2, 9, 3, 4), {"kernel": (2, 3, 4), "stride": (3, 1, 1), "pad": (1, 0, 0)}),
+        ((2, 3, 5, 3, 4), {"global_pool": True}),
+        ((2, 3, 40, 23), {"global_pool": True}),
+        ((2, 3, 5, 6), {"kernel": (5, 6), "pad": (1, 0)}),
+    ],
+)
+def test_windows_as_wide_as_the_image_in_float64(kind: dict, shape: tuple[int, ...], window: dict) -> None:
+    layer_plans.verify("Pooling", kind | window, [_data(shape).astype(np.float64)], rtol=1e-12, atol=1e-12)
+
+
 def test_global_mean_of_what_no_cache_holds() -> None:
     layer_plans.verify("Pooling", {"pool_type": "avg", "global_pool": True}, [_data((67, 3, 177, 179))])
 
