@@ -14,7 +14,7 @@ import pytest
 
 from mx_core import services
 from mx_engine import profiler
-from mx_engine.profiler import session
+from mx_engine.profiler import api_calls, session
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -62,3 +62,32 @@ def test_calls_cost_nothing_when_they_are_not_asked_for() -> None:
     assert sys.getprofile() is None
     services.engine()
     assert calls() == []
+
+
+def test_a_call_ends_though_one_within_it_has_no_end_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.12 tells the beginning of such a call of a class of pybind11, `with` ends by it, and no end."""
+    watched: list[Any] = []
+    monkeypatch.setattr(api_calls.sys, "setprofile", watched.append)
+    kept: list[str] = []
+    calls = api_calls.ApiCalls(lambda span: kept.append(span.name))
+    calls._on = True
+    hook = calls._hook()
+    monkeypatch.setattr(api_calls, "_code_name", lambda frame: frame.f_code.co_name)
+    monkeypatch.setattr(api_calls, "_builtin_name", lambda function: function.__name__)
+
+    def inner() -> None:
+        hook(sys._getframe(), "call", None)
+        hook(sys._getframe(), "c_call", len)  # its end is never told
+        hook(sys._getframe(), "return", None)
+
+    def outer() -> None:
+        hook(sys._getframe(), "call", None)
+        inner()
+        hook(sys._getframe(), "return", None)
+        assert kept == ["outer"]
+        hook(sys._getframe(), "c_call", max)  # a call in C from here is the program's now
+        inner()
+        hook(sys._getframe(), "c_return", max)
+
+    outer()
+    assert kept == ["outer", "max"] and not watched

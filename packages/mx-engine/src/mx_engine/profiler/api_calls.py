@@ -120,27 +120,29 @@ class ApiCalls:
     def _hook(self) -> Hook:
         thread = threading.get_native_id()
         names, keep, now = self._names, self._keep, time.monotonic_ns
-        depth = started = 0  # calls under way from the outermost call of mx on, and when that began
-        name = ""
+        outermost: FrameType | None = (
+            None  # of mx's function that the program called, or that called one in C
+        )
+        in_c, started, name = False, 0, ""
 
         def hook(frame: FrameType, event: str, argument: Any) -> None:
-            nonlocal depth, started, name
-            if event == "call" or event == "c_call":
-                if depth:
-                    depth += 1
-                elif not self._on:
-                    sys.setprofile(None)
-                else:
-                    if event == "c_call":
-                        name = _builtin_name(argument)
-                    else:
-                        known = names.get(frame.f_code)
-                        name = names.setdefault(frame.f_code, _code_name(frame)) if known is None else known
-                    if name:
-                        depth, started = 1, now()
-            elif depth:
-                depth -= 1
-                if not depth:
+            nonlocal outermost, in_c, started, name
+            if outermost is not None:
+                # Not every call is told whose end is, nor the other way round, so they are not counted.
+                if frame is outermost and (in_c or event == "return") and event not in ("call", "c_call"):
+                    outermost = None
                     keep(Span("api", DOMAIN, scoped(name), thread, started, now()))
+            elif event == "call" or event == "c_call":
+                if not self._on:
+                    sys.setprofile(None)
+                    return
+                in_c = event == "c_call"
+                if in_c:
+                    name = _builtin_name(argument)
+                else:
+                    known = names.get(frame.f_code)
+                    name = names.setdefault(frame.f_code, _code_name(frame)) if known is None else known
+                if name:
+                    outermost, started = frame, now()
 
         return hook
