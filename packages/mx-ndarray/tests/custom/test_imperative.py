@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mx_core.errors import ArgumentError, UnknownOperatorError
+from mx_core.errors import ArgumentError, MXNetError, UnknownOperatorError
 from mx_ndarray import NDArray, autograd, nd, waitall
 from mx_ndarray.custom import CustomOp, CustomOpProp, register
 
@@ -414,3 +415,58 @@ def test_a_failure_closes_no_generator_of_others() -> None:
         with pytest.raises(RuntimeError, match="cannot use it"):
             nd.Custom(nd.ones((1,)), op_type="test_reads_rows").asnumpy()
     assert isinstance(next(source), ValueError)
+
+
+def test_backward_may_not_replace_an_auxiliary_state_either() -> None:
+    class Replaces(CustomOp):
+        def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+            self.assign(out_data[0], req[0], in_data[0])
+
+        def backward(
+            self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any
+        ) -> None:
+            aux[0] = out_grad[0]
+
+    @register("test_replaces_state")
+    class ReplacesProp(CustomOpProp):
+        def list_auxiliary_states(self) -> list[str]:
+            return ["state"]
+
+        def infer_shape(self, in_shape: Any) -> Any:
+            return in_shape, in_shape, in_shape
+
+        def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> CustomOp:
+            return Replaces()
+
+    x = nd.ones((2,))
+    x.attach_grad()
+    with autograd.record():
+        y = nd.Custom(x, nd.zeros((2,)), op_type="test_replaces_state")
+    y.backward()
+    with pytest.raises(ArgumentError, match=r"not read again; write aux\[0\]\[:\] = value\n"):
+        x.grad.wait_to_read()
+
+
+@pytest.mark.parametrize("declared", [[3], [-1], [0, 7]])
+def test_backward_depends_on_what_there_is(declared: list[int]) -> None:
+    define(
+        f"test_depends_{len(declared)}_{declared[0]}",
+        lambda self, i, o, aux: self.assign(o[0], "write", i[0]),
+        declare_backward_dependency=lambda self, out_grad, in_data, out_data: declared,
+    )
+    x = nd.ones((2,))
+    x.attach_grad()
+    said = rf"declare_backward_dependency gave {re.escape(str(declared))}; expected numbers from \[\[0\], \[1\], \[2\]\]"
+    with pytest.raises(MXNetError, match=said), autograd.record():
+        nd.Custom(x, op_type=f"test_depends_{len(declared)}_{declared[0]}").backward()
+
+
+def test_rules_may_leave_out_that_there_are_no_auxiliary_states() -> None:
+    define(
+        "test_two_parts",
+        lambda self, i, o, aux: self.assign(o[0], "write", i[0].reshape((2, 1)) * 2),
+        infer_shape=lambda self, shapes: (shapes, [(2, 1)]),
+        infer_type=lambda self, types: (types, types),
+    )
+    y = nd.Custom(nd.ones((2,), dtype="float64"), op_type="test_two_parts")
+    assert y.shape == (2, 1) and y.dtype == np.float64 and y.asnumpy().tolist() == [[2], [2]]
