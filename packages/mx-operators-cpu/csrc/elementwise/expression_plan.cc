@@ -6,7 +6,9 @@
 
 #include "common/clones.hpp"
 #include "common/parallel.hpp"
+#include "elementwise/copy_plan.hpp"
 #include "elementwise/expression_program.hpp"
+#include "elementwise/expression_source.hpp"
 #include "common/scratch.hpp"
 
 namespace mx::cpu {
@@ -356,6 +358,8 @@ PlanPtr make_expression_plan(std::string_view serialized, std::vector<Spec> inpu
       if (!known(spec.dtype))
         throw Error(MX_ERROR_UNSUPPORTED, "[expression] element type code " +
                                               std::to_string(spec.dtype) + " has no vector loops");
+  if (options.mutated.empty())
+    if (PlanPtr copy = make_copy_plan(parse(serialized), inputs, outputs)) return copy;
   std::vector<Spec> results = outputs;
   for (uint32_t i : options.mutated) {
     if (i >= inputs.size())

@@ -262,6 +262,17 @@ def test_random_expressions(data: st.DataObject) -> None:
     same_as_numpy(expression, inputs, rtol=1e-4 if dtype.startswith("float") else None)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "uint8", "bool"])
+@pytest.mark.parametrize("n", [1, 65_536, 9_000_001])
+def test_copies_keep_bits(dtype: str, n: int) -> None:
+    """Of every NaN, too."""
+    kind = dtypes.numpy_dtype(dtypes.code(dtype))
+    bits = np.arange(n, dtype=f"u{kind.itemsize}")
+    x = (bits % 2 if dtype == "bool" else bits << 52 | 1 if dtype == "float64" else bits).view(kind)
+    (got,) = evaluated(trace(lambda data: data, 1), [x], [x.dtype])
+    np.testing.assert_array_equal(got.view(bits.dtype), x.view(bits.dtype))
+
+
 def test_refusals() -> None:
     add = trace(lambda x, y: x + y, 2)
     with pytest.raises(ShapeError, match="does not broadcast"):

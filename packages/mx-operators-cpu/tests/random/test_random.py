@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import numpy as np
+import plans
 import pytest
+from ml_dtypes import bfloat16
 from plans import FLOATS, array, call_of, plan_of, run, verify
 
 from mx_core import operators
@@ -43,6 +45,23 @@ def test_dropout(dtype: str, rng: np.random.Generator) -> None:
         verify("Dropout", {"p": p}, [x], random=STREAM)
     verify("Dropout", {"p": 0.5}, [x], random=STREAM, is_train=False)
     verify("Dropout", {"p": 0.5, "mode": "always"}, [x], random=STREAM, is_train=False)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, bfloat16, np.float64])
+def test_inference_of_dropout_keeps_bits(dtype: type) -> None:
+    """Of every NaN, too, and in place."""
+    item = np.dtype(dtype).itemsize
+    bits = np.arange(2**16, dtype=np.uint16) if item == 2 else np.arange(2**12, dtype=np.uint64) << 52 | 1
+    x = bits.view(dtype)
+    op = operators.get("Dropout")
+    call = call_of(op, op.Param.parse({}, op=op.name), [x], is_train=False)
+    outputs = [np.full_like(x, 2) for _ in call.outputs]
+    plan = plan_of(call)
+    assert plan is not None
+    for target in (outputs[0], x):
+        plans.run(plan, [x], [target, *outputs[1:]], [plans.WRITE] * len(outputs))
+        np.testing.assert_array_equal(target.view(bits.dtype), bits)
+    assert all((mask == 1).all() for mask in outputs[1:])
 
 
 def test_wrong_parameters_are_errors() -> None:
