@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mx_core import operators
-from mx_core.errors import UnknownOperatorError
+from mx_core.errors import ArgumentError, UnknownOperatorError
 from mx_core.operator import Operator
 from mx_ndarray import nd
 from mx_ndarray.operator_functions import function
@@ -51,6 +51,28 @@ def test_names_have_their_namespace() -> None:
         nd.no_such_operator
     with pytest.raises(UnknownOperatorError, match="Did you mean"):
         nd.FullyConected
+
+
+@pytest.mark.parametrize("name", ["convolution", "_backward_Convolutio", "backward_FullyConnected"])
+def test_hints_are_of_names_that_users_call(name: str) -> None:
+    with pytest.raises(
+        UnknownOperatorError, match="is not registered. Did you mean '(Conv|Deconv|Fully)"
+    ) as caught:
+        operators.get(name)
+    assert "Did you mean '_backward" not in str(caught.value) and ", '_backward" not in str(caught.value)
+    assert name != "convolution" or "mean 'Convolution'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [("Convolution", {"kernel": (1, 1), "num_filter": 1}), ("FullyConnected", {"num_hidden": 1})],
+)
+def test_a_layer_without_its_bias_says_how_to_do_without(name: str, params: dict[str, Any]) -> None:
+    data, weight = nd.ones((1, 1, 1, 1)), nd.ones((1, 1, 1, 1)[: 4 if "kernel" in params else 2])
+    with pytest.raises(ArgumentError, match="'bias' is not given; .*; no_bias=True does without it$"):
+        function(name)(data, weight, **params)
+    with pytest.raises(ArgumentError, match="'weight' is not given; expected inputs: data, weight, bias$"):
+        function(name)(data, **params)
 
 
 def test_sparse_arrays_are_said_to_be_absent() -> None:

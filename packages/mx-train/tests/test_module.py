@@ -88,6 +88,15 @@ def test_a_metric_that_names_an_output_is_right_where_the_last_batch_is_padded()
     assert score == pytest.approx(np.mean(module.predict(data)[0].asnumpy().argmax(1) == y))
 
 
+def test_data_without_labels_is_told_which_is_missing() -> None:
+    module, data = Module(network()), io.NDArrayIter(np.zeros((8, 8), np.float32), batch_size=4)
+    with pytest.raises(
+        ArgumentError, match="0 labels for 1 predictions: the data has no label 'softmax_label'$"
+    ):
+        module.fit(data, num_epoch=1)
+    assert module.predict(data).shape[0] == 8
+
+
 def test_score_takes_batches_that_have_data_and_labels_only() -> None:
     class Batches(list):
         def reset(self) -> None:

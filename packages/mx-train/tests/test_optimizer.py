@@ -307,8 +307,18 @@ def test_hostile_states_are_refused(data: bytes, capsys: pytest.CaptureFixture[s
 def test_unknown_names_have_a_hint() -> None:
     with pytest.raises(ArgumentError, match="known: .*adam.*Did you mean 'adam'"):
         optimizer.create("adamm")
-    with pytest.raises(ArgumentError, match="lerning_rate"):
+    with pytest.raises(
+        ArgumentError, match=r"^\[SGD\] unknown arguments: lerning_rate; .*Did you mean 'learning_rate'\?$"
+    ):
         optimizer.create("sgd", lerning_rate=1)
+    with pytest.raises(
+        ArgumentError, match="lr; known: learning_rate, beta1, .*, wd, .* mean 'learning_rate'"
+    ):
+        optimizer.create("adam", lr=0.1)
+    with pytest.raises(ArgumentError, match="Did you mean 'wd'"):
+        optimizer.create("sgd", weight_decay=0.1)
+    with pytest.raises(ArgumentError, match="use_fused_step$"):
+        optimizer.create("sgd", qqq=0.1)
 
 
 def test_registered_classes_are_found() -> None:

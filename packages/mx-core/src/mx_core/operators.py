@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -108,15 +108,24 @@ def get(name: str) -> Operator[Any]:
     if found is not None:
         return found
     table = _get()
-    close = difflib.get_close_matches(str(name), table, 3)
+    close = _closest(str(name), table)
     hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
     missing = plugins.missing_hint("operators", str(name))
     if not missing and len(table) < _FEW_NAMES:
         missing = "Install mx-operators and mx-operators-cpu, which bring the operators of MXNet."
     raise UnknownOperatorError(
-        f"operator {name!r} is not registered ({len(table)} names are).{hint}"
-        + (f" {missing}" if missing else "")
+        f"operator {name!r} is not registered.{hint}" + (f" {missing}" if missing else "")
     )
+
+
+def _closest(name: str, table: Iterable[str]) -> list[str]:
+    """At most three names that a user may have meant, whatever their case; gradients are nobody's to call."""
+    known: dict[str, list[str]] = {}
+    for each in table:
+        if not each.startswith("_backward_"):
+            known.setdefault(each.lower(), []).append(each)
+    close = difflib.get_close_matches(name.lower(), known, 3)
+    return [each for lower in close for each in known[lower]][:3]
 
 
 def find(name: str) -> Operator[Any] | None:

@@ -139,8 +139,10 @@ def _order(
     if len(missing) == len(unused) and all(arrays[name] < positional for name in unused):
         return tuple(sorted(arrays.values()))  # an input before them is left out with these parameters
     if missing:
+        without = f"no_{missing[0]}"
+        hint = f"; {without}=True does without it" if without in {f.name for f in op.Param.fields()} else ""
         raise ArgumentError(
-            f"[{op.name}] input {missing[0]!r} is not given; expected inputs: {', '.join(wanted)}"
+            f"[{op.name}] input {missing[0]!r} is not given; expected inputs: {', '.join(wanted)}{hint}"
         )
     if unused:
         raise ArgumentError(

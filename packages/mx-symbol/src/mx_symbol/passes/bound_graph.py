@@ -354,16 +354,20 @@ def _complete(dims: Inference[PartialShape], codes: Inference[int]) -> dict[Entr
 
 def refuse_unknown(graph: FlatGraph, dims: Inference[PartialShape]) -> None:
     """ShapeError if the shape of a variable is not known."""
-    unknown = [
-        f"{node.name}: {legacy_out(dims.get(Entry(node)))}"
-        for node in graph.variables
-        if not complete(dims.get(Entry(node)))
-    ]
-    if unknown:
-        raise ShapeError(
-            "[bind] these shapes cannot be inferred (0 is an unknown dimension); give more: "
-            + ", ".join(unknown[:20])
-        )
+    found = {node.name: legacy_out(dims.get(Entry(node))) for node in graph.variables
+             if not complete(dims.get(Entry(node)))}  # fmt: skip
+    if not found:
+        return
+    unknown = [name for name, shape in found.items() if not shape]
+    partial = [f"{name} {shape}" for name, shape in found.items() if shape]
+    said = [f"nothing is known of {_listed(unknown)}"] if unknown else []
+    said += [f"in {_listed(partial)} 0 is an unknown dimension"] if partial else []
+    raise ShapeError(f"[bind] shapes of arguments cannot be inferred; give more of them: {'; '.join(said)}")
+
+
+def _listed(names: list[str]) -> str:
+    more = [f"{len(names) - 20} more"] if len(names) > 20 else []
+    return ", ".join(names[:20] + more)
 
 
 def _refuse_huge(entry: Entry, shape: tuple[int, ...]) -> None:

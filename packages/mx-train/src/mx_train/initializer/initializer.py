@@ -119,7 +119,8 @@ class Initializer:
     def _init_default(self, name: str, arr: NDArray) -> None:
         raise ArgumentError(
             f"[{type(self).__name__}] {name!r} ends in none of weight, bias, gamma, beta, mean, var; "
-            "name it so, give the variable an init=…, or use initializer.Mixed"
+            "name it so, give the variable an init=…, or use initializer.Mixed; data and labels are named by the "
+            "module's data_names and label_names"
         )
 
     def _init_zero(self, name: str, arr: NDArray) -> None:

@@ -588,7 +588,15 @@ class Module(BaseModule):
         for i in range(len(self._context)):
             mine = labels[i] if pre_sliced else group.labels(labels or (), i)
             outputs = dict(zip(self.output_names, (each[i] for each in separate), strict=True))
-            eval_metric.update_dict(dict(zip(names, mine, strict=False)), outputs)
+            try:
+                eval_metric.update_dict(dict(zip(names, mine, strict=False)), outputs)
+            except ArgumentError as error:
+                absent = [name for name in self._label_names if name not in names]
+                if not absent:
+                    raise
+                raise ArgumentError(
+                    f"{error}: the data has no label {', '.join(map(repr, absent))}"
+                ) from error
 
     def install_monitor(self, mon: Monitor) -> None:
         """Lets a monitor see every output of every executor."""

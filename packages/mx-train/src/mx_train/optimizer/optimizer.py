@@ -16,6 +16,7 @@ from mx_core.errors import ArgumentError, FileFormatError
 from mx_ndarray import NDArray, nd
 from mx_symbol.symbol import Symbol
 from mx_train.lr_scheduler import LRScheduler
+from mx_train.optimizer.arguments import unknown_arguments
 from mx_train.optimizer.fitting import check_form, check_names, names_of
 from mx_train.optimizer.states import Settings, dump_states, read_states
 from mx_train.registry import Named
@@ -87,7 +88,7 @@ class Optimizer:
         **kwargs: Any,
     ) -> None:
         if kwargs:
-            raise ArgumentError(f"[{type(self).__name__}] unknown arguments: {', '.join(sorted(kwargs))}")
+            raise ArgumentError(f"[{type(self).__name__}] {unknown_arguments(type(self), sorted(kwargs))}")
         for name, value in (
             ("rescale_grad", rescale_grad), ("wd", wd), ("clip_gradient", clip_gradient),
             ("learning_rate", learning_rate),
