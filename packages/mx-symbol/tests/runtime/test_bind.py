@@ -80,6 +80,8 @@ def test_shapes_that_cannot_be_inferred_are_listed() -> None:
         match=r"nothing is known of data, softmax_label; in fc_weight \(3, 0\) 0 is an unknown dim",
     ):
         net.simple_bind(cpu())
+    with pytest.raises(ArgumentError, match="zz"):
+        product().simple_bind(zz=(1,))
     many = sym.add_n(*(sym.exp(sym.Variable(f"v{i}")) for i in range(23)))
     with pytest.raises(ShapeError, match="v18, v19, 3 more$"):
         many.simple_bind(cpu())

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from mx_core import Context, cpu
 from mx_core.errors import ArgumentError, ShapeError
@@ -12,6 +13,22 @@ from mx_ndarray import NDArray, nd
 from mx_symbol.runtime.executor import Executor
 from mx_symbol.symbol import Symbol
 from mx_train.monitor import Monitor
+
+
+def described(shape: DataDesc | tuple[str, Sequence[int]]) -> DataDesc:
+    """Name and shape as a DataDesc."""
+    return shape if isinstance(shape, DataDesc) else DataDesc(*shape)
+
+
+@contextmanager
+def absent_labels_named(names: Sequence[str]) -> Iterator[None]:
+    """Has errors of metrics name the labels that the data does not have."""
+    try:
+        yield
+    except ArgumentError as error:
+        if not names:
+            raise
+        raise ArgumentError(f"{error}: the data has no label {', '.join(map(repr, names))}") from error
 
 
 class ExecutorGroup:

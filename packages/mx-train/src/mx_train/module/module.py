@@ -18,7 +18,7 @@ from mx_train.arguments import Filler, Gradients, Logger, Settings, Shapes
 from mx_train.initializer import InitDesc, Uniform
 from mx_train.metric import EvalMetric
 from mx_train.module.base_module import BaseModule, as_list, warn_of_kept_parameters
-from mx_train.module.executor_group import ExecutorGroup
+from mx_train.module.executor_group import ExecutorGroup, absent_labels_named, described
 from mx_train.module.optimization import Optimization, check_shared, rescaling, store_for, warn_of_rescaling
 from mx_train.monitor import Monitor
 from mx_train.optimizer import Optimizer, Updater, create
@@ -206,7 +206,7 @@ class Module(BaseModule):
             return
         if self.binded:
             self._sync_params()
-        data = [_desc(d) for d in data_shapes]
+        data = [described(d) for d in data_shapes]
         names = [d.name for d in data]
         if sorted(names) != sorted(self._data_names):
             raise ArgumentError(
@@ -237,7 +237,7 @@ class Module(BaseModule):
         ShapeError  the shapes would need other parameters
         """
         group = self._bound()
-        data = [_desc(d) for d in data_shapes]
+        data = [described(d) for d in data_shapes]
         label = self._labels(label_shapes)
         shapes, _, _ = self._symbol.infer_shape(**{d.name: d.shape for d in (*data, *label)})
         for name, shape in zip(self._symbol.list_arguments(), shapes or (), strict=True):
@@ -251,7 +251,7 @@ class Module(BaseModule):
 
     def _labels(self, label_shapes: Shapes | None) -> list[DataDesc]:
         """Of the labels offered, those that the symbol has; a misspelt one is an error."""
-        offered = [_desc(d) for d in label_shapes or ()]
+        offered = [described(d) for d in label_shapes or ()]
         names = [d.name for d in offered]
         unknown = [name for name in names if name not in self._label_names]
         missing = [name for name in self._label_names if name not in names]
@@ -588,20 +588,9 @@ class Module(BaseModule):
         for i in range(len(self._context)):
             mine = labels[i] if pre_sliced else group.labels(labels or (), i)
             outputs = dict(zip(self.output_names, (each[i] for each in separate), strict=True))
-            try:
+            with absent_labels_named([name for name in self._label_names if name not in names]):
                 eval_metric.update_dict(dict(zip(names, mine, strict=False)), outputs)
-            except ArgumentError as error:
-                absent = [name for name in self._label_names if name not in names]
-                if not absent:
-                    raise
-                raise ArgumentError(
-                    f"{error}: the data has no label {', '.join(map(repr, absent))}"
-                ) from error
 
     def install_monitor(self, mon: Monitor) -> None:
         """Lets a monitor see every output of every executor."""
         self._bound().install_monitor(mon)
-
-
-def _desc(description: DataDesc | tuple[str, Sequence[int]]) -> DataDesc:
-    return description if isinstance(description, DataDesc) else DataDesc(*description)
