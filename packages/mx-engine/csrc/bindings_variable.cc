@@ -2,6 +2,7 @@
 //
 // Variables.
 #include "bindings.hpp"
+#include "frame.hpp"
 
 #include "mx_core/pybind_holder.hpp"
 
@@ -52,7 +53,10 @@ void bind_variables(py::module_& module, py::class_<PyEngine>& engine) {
              return e.get()->waiting().ready(checked(e.get(), v), for_write);
            },
            py::arg("variable"), py::arg("for_write") = false,
-           "Whether nothing pushed so far still has to write (`for_write`: or read) it.");
+           "Whether nothing pushed so far still has to write (`for_write`: or read) it.")
+      .def("is_reading",
+           [](const PyEngine& e, const PyVariable& v) { return Frame::reads(checked(e.get(), v)); },
+           py::arg("variable"), "Whether the operation that runs on this thread reads the variable.");
 }
 
 }  // namespace mx::engine

@@ -34,6 +34,13 @@ class Frame {
     }
     return nullptr;
   }
+  // Whether the innermost running operation that holds the variable reads it.
+  static bool reads(const mx_variable* variable) noexcept {
+    for (const Frame* frame = top_; frame != nullptr; frame = frame->outer_)
+      for (uint32_t i = 0; i < frame->block_->n_entries; ++i)
+        if (frame->block_->entries[i].variable == variable) return !frame->block_->entries[i].write;
+    return false;
+  }
 
  private:
   const Block* const block_;

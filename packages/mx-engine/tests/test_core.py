@@ -181,6 +181,16 @@ def test_waits_with_a_limit(engine: mx_engine.Engine) -> None:
     assert engine.variable_ready(variable, for_write=True)
 
 
+def test_operations_know_what_they_read(engine: mx_engine.Engine) -> None:
+    read, written, other, said = *(engine.new_variable() for _ in range(3)), []
+    engine.push(
+        lambda: said.extend(map(engine.is_reading, (read, written, other))), reads=[read], writes=[written]
+    )
+    engine.wait_for_all()
+    assert said == [True, False, False]
+    assert not engine.is_reading(read)
+
+
 def test_asynchronous_operations(engine: mx_engine.Engine) -> None:
     variable, log = engine.new_variable(), []
 

@@ -92,6 +92,20 @@ def test_it_is_refused_outside_of_operations_and_for_devices(engine: Any) -> Non
     engine.push(lambda: space.get(1), reads=[space.variable])
     with pytest.raises(ArgumentError, match="read: expected to be called in an operation that writes"):
         engine.wait_for_all()
+    started, queued, got = threading.Event(), threading.Event(), []
+
+    def read() -> None:
+        started.set()
+        queued.wait(30)
+        got.append(space.get(1))
+
+    engine.push(read, reads=[space.variable])
+    assert started.wait(30)
+    engine.push(lambda: got.append(space.get(2).nbytes), writes=[space.variable])
+    queued.set()
+    with pytest.raises(ArgumentError, match="read: expected to be called in an operation that writes"):
+        engine.wait_for_all()
+    assert got == [2], "a writer that waits does not let a reader in"
     space = temp_space("negative")
     engine.push(lambda: space.get(-1), writes=[space.variable])
     with pytest.raises(ArgumentError, match="at least 0, got -1"):

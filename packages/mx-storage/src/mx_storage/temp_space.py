@@ -9,6 +9,7 @@ their plans and comes from the pool for each run.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from mx_core import services
@@ -67,7 +68,7 @@ class TempSpace:
         """
         if nbytes < 0:
             raise ArgumentError(f"[TempSpace.get] nbytes: expected at least 0, got {nbytes}")
-        if self._engine.variable_ready(self.variable, for_write=False):
+        if self._engine.variable_ready(self.variable, for_write=False) or self._is_reading():
             raise ArgumentError(
                 f"[TempSpace.get] {self.name}: expected to be called in an operation that writes .variable"
             )
@@ -77,6 +78,12 @@ class TempSpace:
             block = manager.alloc(nbytes, self.context, f"temp space {self.name}")
             self._memory = memoryview(block)
         return self._memory[:nbytes]
+
+    def _is_reading(self) -> bool:
+        """Whether this thread's operation reads the variable, behind which a writer may wait. Another engine than
+        mx-engine's may not know."""
+        known: Callable[[Any], bool] | None = getattr(self._engine, "is_reading", None)
+        return known is not None and known(self.variable)
 
     def release(self) -> None:
         """Gives the memory back after the operations pushed so far; the space stays usable."""
