@@ -6,7 +6,6 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
-import os
 import re
 from functools import cache
 from pathlib import Path
@@ -27,8 +26,6 @@ PAGES = sorted(
     + list(ROOT.glob("p*s/*/README.md"))
 )
 HOOKS = sorted(name for name in vars(hookspecs) if name.startswith("mx_"))
-#: folders that the words of an architecture page may be relative to
-PLACES = [ROOT, DOCS, ROOT / "packages", HEADERS.parent]
 
 
 def text_of(path: Path) -> str:
@@ -177,55 +174,6 @@ def test_relative_links_lead_somewhere(path: Path) -> None:
 def test_a_guide_says_how_the_pages_it_links_to_are_built(path: Path) -> None:
     text = text_of(path)
     assert "](../reference/generated/" not in text or "`nox -s docs` builds" in text
-
-
-def files() -> set[str]:
-    """Every source file, and every tail of its path."""
-    found = set()
-    for folder, folders, names in os.walk(ROOT):
-        folders[:] = [name for name in folders if name not in {".git", ".nox", ".venv", "_build", "build"}]
-        for name in names:
-            parts = Path(folder, name).relative_to(ROOT).parts
-            found |= {"/".join(parts[i:]) for i in range(len(parts))}
-    return found
-
-
-def test_named_files_exist() -> None:
-    known = files()
-    for path in [*DOCS.glob("architecture/*.md"), *DOCS.glob("decisions/*.md"), ROOT / "SECURITY.md"]:
-        words = re.findall(r"`([\w/.\-*]+\.(?:py|cc|h|hpp|md|json|toml))`", text_of(path))
-        for word in words:
-            if "*" not in word and not word.startswith("-") and word not in FILE_FORMATS:
-                assert word in known, f"{path.name} names {word}, which does not exist"
-
-
-def resolves(name: str) -> bool:
-    """Whether a dotted name can be imported."""
-    parts = name.split(".")
-    for i in range(len(parts), 0, -1):
-        try:
-            place: object = importlib.import_module(".".join(parts[:i]))
-        except ImportError:
-            continue
-        try:
-            for attribute in parts[i:]:
-                place = getattr(place, attribute)
-        except AttributeError:
-            return False
-        return True
-    return False
-
-
-@pytest.mark.parametrize("path", PAGES, ids=identifier)
-def test_dotted_names_exist(path: Path) -> None:
-    text = re.sub(r"```.*?```", "", text_of(path), flags=re.S)
-    for name in set(re.findall(r"`(mx_[a-z]\w+(?:\.\w+)+)`", text)) - {"mx_tiny_engine.py"}:
-        if name.partition(".")[0] not in {"mx_tensor", "mx_run_context"}:  # structs of C
-            assert resolves(name), f"{path.name} names {name}, which does not exist"
-
-
-#: names in documentation that are files a user has
-FILE_FORMATS = {"symbol.json", "prefix-symbol.json"}
 
 
 def test_every_page_of_a_folder_is_in_its_toctree() -> None:
