@@ -13,6 +13,7 @@
 #include "mx_core/engine.h"
 #include "mx_core/invoke.h"
 #include "mx_core/storage.h"
+#include "plan_interrupter.hpp"
 #include "plan_runner.hpp"
 
 namespace py = pybind11;
@@ -71,24 +72,15 @@ py::object take(const DynamicOutput* output) {
   if (output->memory == nullptr) throw Error(MX_ERROR, "[run_plan] an output got no shape");
   py::tuple shape(output->shape.size());
   for (size_t i = 0; i < output->shape.size(); ++i) shape[i] = output->shape[i];
-  return py::make_tuple(shape, py::bytes(static_cast<const char*>(output->memory.get()), output->bytes));
+  return py::make_tuple(shape, py::bytes(output->memory->data(), output->bytes));
 }
 
-py::list run(const py::object& capsule, const py::sequence& inputs, const py::sequence& outputs,
-             const std::vector<int>& req, bool is_train, std::vector<double> scalars,
-             uint64_t random_key, uint64_t random_offset, uint32_t threads) {
-  return translated([&] {
-    const auto* plan = static_cast<const mx_plan*>(table_of(capsule, MX_PLAN_CAPSULE));
-    if (req.size() != outputs.size()) {
-      throw Error(MX_ERROR_VALUE, "[run_plan] req: expected " + std::to_string(outputs.size()) +
-                                      " requests, got " + std::to_string(req.size()));
-    }
-    std::vector<std::unique_ptr<Buffer>> buffers;
-    std::vector<mx_tensor> in, out;
-    std::vector<std::unique_ptr<DynamicOutput>> dynamic;
+// The buffers of a run.
+struct Arguments {
+  Arguments(const py::sequence& inputs, const py::sequence& outputs) {
     for (const py::handle item : inputs) {
-      buffers.push_back(std::make_unique<Buffer>(item.ptr(), false, in.size()));
-      in.push_back(buffers.back()->tensor());
+      buffers.push_back(std::make_unique<Buffer>(item.ptr(), false, tensors.inputs.size()));
+      tensors.inputs.push_back(buffers.back()->tensor());
     }
     for (const py::handle item : outputs) {
       dynamic.emplace_back();
@@ -98,12 +90,29 @@ py::list run(const py::object& capsule, const py::sequence& inputs, const py::se
         mx_tensor tensor{};
         tensor.dtype = dynamic.back()->dtype;
         tensor.ndim = -1;
-        out.push_back(tensor);
+        tensors.outputs.push_back(tensor);
         continue;
       }
-      buffers.push_back(std::make_unique<Buffer>(item.ptr(), true, out.size()));
-      out.push_back(buffers.back()->tensor());
+      buffers.push_back(std::make_unique<Buffer>(item.ptr(), true, tensors.outputs.size()));
+      tensors.outputs.push_back(buffers.back()->tensor());
     }
+  }
+
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  Tensors tensors;
+  DynamicOutputs dynamic;
+};
+
+py::tuple run(const py::object& capsule, const py::sequence& inputs, const py::sequence& outputs,
+              const std::vector<int>& req, bool is_train, std::vector<double> scalars,
+              uint64_t random_key, uint64_t random_offset, uint32_t threads) {
+  return translated([&] {
+    const auto* plan = static_cast<const mx_plan*>(table_of(capsule, MX_PLAN_CAPSULE));
+    if (req.size() != outputs.size()) {
+      throw Error(MX_ERROR_VALUE, "[run_plan] req: expected " + std::to_string(outputs.size()) +
+                                      " requests, got " + std::to_string(req.size()));
+    }
+    const Arguments arguments(inputs, outputs);
     std::vector<uint8_t> requests;
     for (const int r : req) {
       if (r < MX_REQ_NULL || r > MX_REQ_ADD) {
@@ -112,13 +121,40 @@ py::list run(const py::object& capsule, const py::sequence& inputs, const py::se
       requests.push_back(static_cast<uint8_t>(r));
     }
     const RunOptions options{is_train, std::move(scalars), random_key, random_offset, threads};
+    std::string damage;
     {
       const GilRelease unlocked;
-      run_plan(*plan, in, out, requests, dynamic, options);
+      damage = run_plan(*plan, arguments.tensors, requests, arguments.dynamic, options);
     }
     py::list made;
-    for (const auto& output : dynamic) made.append(take(output.get()));
-    return made;
+    for (const auto& output : arguments.dynamic) made.append(take(output.get()));
+    return py::make_tuple(made, damage);
+  });
+}
+
+using Arrays = std::pair<py::sequence, py::sequence>;
+
+py::tuple interrupt(const py::object& capsule, const Arrays& stopped, const Arrays& between, bool is_train,
+                    std::vector<double> scalars, uint64_t random_key, uint32_t rounds, uint32_t limit,
+                    uint32_t patience) {
+  return translated([&] {
+    const auto* plan = static_cast<const mx_plan*>(table_of(capsule, MX_PLAN_CAPSULE));
+    const Arguments one(stopped.first, stopped.second), other(between.first, between.second);
+    const RunOptions options{is_train, std::move(scalars), random_key, 0, 1};
+    const InterruptOptions interrupts{rounds, std::chrono::milliseconds(limit), std::chrono::milliseconds(patience)};
+    Interrupted result;
+    {
+      const GilRelease unlocked;
+      result = interrupt_plan(*plan, one.tensors, other.tensors, options, interrupts);
+    }
+    py::list differing;
+    for (const Differing& found : result.differing) {
+      py::list tensors;
+      for (const auto& bytes : found.tensors)
+        tensors.append(py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+      differing.append(py::make_tuple(found.interrupted, tensors));
+    }
+    return py::make_tuple(result.rounds, differing);
   });
 }
 
@@ -173,6 +209,8 @@ PYBIND11_MODULE(_native, m) {
   m.def("check_plan", &mx::core::check_plan_capsule, "capsule"_a);
   m.def("run_plan", &mx::core::run, "plan"_a, "inputs"_a, "outputs"_a, "req"_a, "is_train"_a = false,
         "scalars"_a = std::vector<double>{}, "random_key"_a = 0, "random_offset"_a = 0, "threads"_a = 1);
+  m.def("interrupt_plan", &mx::core::interrupt, "plan"_a, "stopped"_a, "between"_a, "is_train"_a, "scalars"_a,
+        "random_key"_a, "rounds"_a, "limit"_a, "patience"_a);
   m.def("capsule_name", &mx::core::capsule_name, "object"_a);
   m.def("table_head", &mx::core::table_head, "capsule"_a, "name"_a);
   m.def("check_table", &mx::core::check_table, "capsule"_a, "consumer"_a);

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "plan_runner.hpp"
+#include "guarded_memory.hpp"
 
 namespace mx::core {
 

@@ -2,23 +2,18 @@
 #include "plan_runner.hpp"
 
 #include <algorithm>
-#include <new>
 
-#include "tensor_size.hpp"
 #include "kernel_table.hpp"
 #include "mx_core/failure.hpp"
+#include "tensor_size.hpp"
 
 namespace mx::core {
 namespace {
 
-constexpr size_t kAlignment = 64;
-
-using Dynamic = std::vector<std::unique_ptr<DynamicOutput>>;
-
 int32_t alloc_output(const mx_kernel_context* self, uint32_t i, int32_t ndim, const int64_t* shape,
                      mx_tensor* output, mx_error* error) {
   return guarded(error, [&] {
-    const auto& dynamic = *static_cast<const Dynamic*>(self->host);
+    const auto& dynamic = *static_cast<const DynamicOutputs*>(self->host);
     if (i >= dynamic.size() || dynamic[i] == nullptr) {
       throw Error(MX_ERROR_VALUE, "output " + std::to_string(i) + " has a shape already");
     }
@@ -28,53 +23,85 @@ int32_t alloc_output(const mx_kernel_context* self, uint32_t i, int32_t ndim, co
     DynamicOutput& made = *dynamic[i];
     made.shape.assign(shape, shape + ndim);
     made.bytes = tensor_bytes("alloc_output", made.dtype, made.shape);
-    made.memory = allocate(made.bytes);
-    *output = {made.memory.get(), made.shape.data(), made.bytes, self->context, made.dtype, ndim, 0};
+    made.memory = std::make_unique<GuardedMemory>(made.bytes);
+    *output = {made.memory->data(), made.shape.data(), made.bytes, self->context, made.dtype, ndim, 0};
   });
+}
+
+// The sections of a plan's scratch memory `i`, which is one where the plan does not say.
+std::vector<Extent> sections_of(const mx_plan& plan, uint32_t i) {
+  std::vector<Extent> found;
+  if (MX_HAS(plan.head.size, mx_plan, n_sections) && plan.sections != nullptr) {
+    for (uint32_t k = 0; k < plan.n_sections; ++k)
+      if (plan.sections[k].scratch == i) found.push_back({plan.sections[k].offset, plan.sections[k].bytes});
+  }
+  if (found.empty()) found.push_back({0, plan.scratch_bytes[i]});
+  return found;
 }
 
 }  // namespace
 
-Memory allocate(size_t bytes) {
-  if (bytes > SIZE_MAX - kAlignment) throw std::bad_alloc();
-  const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
-  Memory memory(std::aligned_alloc(kAlignment, rounded));
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
+PlanRunner::PlanRunner(const mx_plan& plan, std::vector<uint8_t> req, const RunOptions& options)
+    : plan_(plan), req_(std::move(req)), options_(options) {
+  check_plan(plan);
+  for (uint32_t i = 0; i < plan.n_scratch; ++i) {
+    scratch_.push_back(std::make_unique<GuardedMemory>(plan.scratch_bytes[i], sections_of(plan, i)));
+    places_.push_back(scratch_.back()->data());
+  }
+  context_.size = sizeof context_;
+  context_.is_train = options_.is_train ? 1 : 0;
+  context_.context = {MX_CPU, 0};
+  context_.scratch = places_.data();
+  context_.scalars = options_.scalars.data();
+  context_.n_scalars = static_cast<uint32_t>(options_.scalars.size());
+  context_.threads = std::max(1u, options_.threads);
+  context_.random_key = options_.random_key;
+  context_.random_offset = options_.random_offset;
+  context_.alloc_output = alloc_output;
+  if (const size_t bytes = mx_plan_staging(&plan, req_.data(), static_cast<uint32_t>(req_.size()))) {
+    staging_ = std::make_unique<GuardedMemory>(bytes);
+    context_.staging = staging_->data();
+  }
 }
 
-void run_plan(const mx_plan& plan, const std::vector<mx_tensor>& inputs,
-              const std::vector<mx_tensor>& outputs, const std::vector<uint8_t>& req,
-              const Dynamic& dynamic, const RunOptions& options) {
-  check_plan(plan);
-  std::vector<Memory> memories;
-  std::vector<void*> scratch;
-  for (uint32_t i = 0; i < plan.n_scratch; ++i) {
-    memories.push_back(allocate(plan.scratch_bytes[i]));
-    scratch.push_back(memories.back().get());
-  }
-  mx_kernel_context context{};
-  context.size = sizeof context;
-  context.is_train = options.is_train ? 1 : 0;
-  context.context = {MX_CPU, 0};
-  context.scratch = scratch.data();
-  context.scalars = options.scalars.data();
-  context.n_scalars = static_cast<uint32_t>(options.scalars.size());
-  context.threads = std::max(1u, options.threads);
-  context.random_key = options.random_key;
-  context.random_offset = options.random_offset;
-  context.alloc_output = alloc_output;
-  context.host = const_cast<Dynamic*>(&dynamic);
-  const auto n_outputs = static_cast<uint32_t>(outputs.size());
-  if (const size_t bytes = mx_plan_staging(&plan, req.data(), n_outputs)) {
-    memories.push_back(allocate(bytes));
-    context.staging = memories.back().get();
-  }
-
+void PlanRunner::run(const Tensors& tensors, const DynamicOutputs& dynamic) {
+  context_.host = const_cast<DynamicOutputs*>(&dynamic);
   mx_error error{};
-  check(plan.run(&plan, &context, inputs.data(), static_cast<uint32_t>(inputs.size()), outputs.data(),
-                 req.data(), static_cast<uint32_t>(outputs.size()), &error),
+  check(plan_.run(&plan_, &context_, tensors.inputs.data(), static_cast<uint32_t>(tensors.inputs.size()),
+                  tensors.outputs.data(), req_.data(), static_cast<uint32_t>(tensors.outputs.size()), &error),
         error);
+}
+
+void PlanRunner::fill() {
+  for (const auto& memory : scratch_) memory->fill();
+  if (staging_ != nullptr) staging_->fill();
+}
+
+std::string PlanRunner::damage(const DynamicOutputs& dynamic) const {
+  size_t before = 0;  // sections of the scratch memories so far
+  for (const auto& memory : scratch_) {
+    const GuardedMemory::Damage found = memory->damage();
+    if (!found.text.empty())
+      return "section " + std::to_string(before + found.section) + " of the scratch memory: " + found.text;
+    before += memory->sections().size();
+  }
+  if (staging_ != nullptr) {
+    const GuardedMemory::Damage found = staging_->damage();
+    if (!found.text.empty()) return "the staging memory: " + found.text;
+  }
+  for (size_t i = 0; i < dynamic.size(); ++i) {
+    if (dynamic[i] == nullptr || dynamic[i]->memory == nullptr) continue;
+    const GuardedMemory::Damage found = dynamic[i]->memory->damage();
+    if (!found.text.empty()) return "output " + std::to_string(i) + ": " + found.text;
+  }
+  return "";
+}
+
+std::string run_plan(const mx_plan& plan, const Tensors& tensors, const std::vector<uint8_t>& req,
+                     const DynamicOutputs& dynamic, const RunOptions& options) {
+  PlanRunner runner(plan, req, options);
+  runner.run(tensors, dynamic);
+  return runner.damage(dynamic);
 }
 
 }  // namespace mx::core

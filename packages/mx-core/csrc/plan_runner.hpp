@@ -6,21 +6,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "guarded_memory.hpp"
 #include "mx_core/kernel.h"
 
 namespace mx::core {
-
-struct FreeDeleter {
-  void operator()(void* memory) const noexcept { std::free(memory); }
-};
-using Memory = std::unique_ptr<void, FreeDeleter>;
-
-// 64-byte aligned, never null; throws std::bad_alloc.
-Memory allocate(size_t bytes);
 
 struct RunOptions {
   bool is_train = false;
@@ -35,12 +28,46 @@ struct DynamicOutput {
   int32_t dtype = MX_FLOAT32;
   std::vector<int64_t> shape;
   size_t bytes = 0;
-  Memory memory;  // null until the kernel asked for it
+  std::unique_ptr<GuardedMemory> memory;  // null until the kernel asked for it
 };
 
-// `dynamic[i]` is null where output i has memory of its own.  Throws mx::Error.
-void run_plan(const mx_plan& plan, const std::vector<mx_tensor>& inputs,
-              const std::vector<mx_tensor>& outputs, const std::vector<uint8_t>& req,
-              const std::vector<std::unique_ptr<DynamicOutput>>& dynamic, const RunOptions& options);
+using DynamicOutputs = std::vector<std::unique_ptr<DynamicOutput>>;
+
+// The arrays of a run.  Borrowed.
+struct Tensors {
+  std::vector<mx_tensor> inputs, outputs;
+};
+
+// What runs of a plan with the same requests get besides arrays: scratch and staging memory, scalars, a stream.
+// Threads: one at a time.
+class PlanRunner {
+ public:
+  // Throws mx::Error for a plan that is none.  `plan` must live as long.
+  PlanRunner(const mx_plan& plan, std::vector<uint8_t> req, const RunOptions& options);
+  PlanRunner(const PlanRunner&) = delete;
+  PlanRunner& operator=(const PlanRunner&) = delete;
+
+  // `dynamic[i]` is null where output i has memory of its own.  Throws mx::Error.
+  void run(const Tensors& tensors, const DynamicOutputs& dynamic);
+
+  // Scratch and staging memory as it is before the first run: NaN between guards.
+  void fill();
+
+  // Where runs since have written outside of their memory, in words; empty: nowhere.
+  std::string damage(const DynamicOutputs& dynamic) const;
+
+ private:
+  const mx_plan& plan_;
+  const std::vector<uint8_t> req_;
+  const RunOptions options_;
+  std::vector<std::unique_ptr<GuardedMemory>> scratch_;
+  std::unique_ptr<GuardedMemory> staging_;
+  std::vector<void*> places_;  // of scratch_
+  mx_kernel_context context_{};
+};
+
+// One run.  Returns PlanRunner::damage.
+std::string run_plan(const mx_plan& plan, const Tensors& tensors, const std::vector<uint8_t>& req,
+                     const DynamicOutputs& dynamic, const RunOptions& options);
 
 }  // namespace mx::core

@@ -23,12 +23,31 @@ def run_plan(
     random_key: int = 0,
     random_offset: int = 0,
     threads: int = 1,
-) -> list[tuple[tuple[int, ...], bytes] | None]:
-    """Runs a plan on buffers, now. Blocking, without the GIL.
+) -> tuple[list[tuple[tuple[int, ...], bytes] | None], str]:
+    """Runs a plan on buffers, now, and says what it wrote outside of its scratch memory. Blocking, without the GIL.
 
     Inputs and outputs are C-contiguous buffers, or pairs (buffer, element type code); the shapes
     must be those the plan was prepared for. An element type code alone is an output whose shape
-    the kernel decides: for it the result has (shape, bytes), else None.
+    the kernel decides: for it the result has (shape, bytes), else None. The text is empty where nothing was written
+    outside.
+    """
+
+def interrupt_plan(
+    plan: Any,
+    stopped: tuple[Sequence[Any], Sequence[Any]],
+    between: tuple[Sequence[Any], Sequence[Any]],
+    is_train: bool,
+    scalars: Sequence[float],
+    random_key: int,
+    rounds: int,
+    limit: int,
+    patience: int,
+) -> tuple[int, list[tuple[bool, list[bytes]]]]:
+    """Stops runs of a plan in the middle and runs it on other arrays meanwhile. Blocking, without the GIL.
+
+    `stopped` and `between` are (inputs, outputs) of two runs, as for `run_plan`; `limit` and `patience` are
+    milliseconds for all rounds and for one stop. Returns how many rounds there were, and the first results that were
+    not, byte for byte, those of the run alone: whether it was the stopped one, and its inputs and outputs.
     """
 
 def check_plan(plan: Any) -> None:

@@ -192,7 +192,13 @@ AT(mx_kernel_context, alloc_output, 64);
 AT(mx_kernel_context, host, 72);
 AT(mx_kernel_context, staging, 80);
 
-SIZE(mx_plan, 64);
+SIZE(mx_scratch_section, 24);
+AT(mx_scratch_section, scratch, 0);
+AT(mx_scratch_section, reserved, 4);
+AT(mx_scratch_section, offset, 8);
+AT(mx_scratch_section, bytes, 16);
+
+SIZE(mx_plan, 80);
 AT(mx_plan, head, 0);
 AT(mx_plan, flags, 8);
 AT(mx_plan, n_scratch, 12);
@@ -202,6 +208,9 @@ AT(mx_plan, run, 32);
 AT(mx_plan, retain, 40);
 AT(mx_plan, release, 48);
 AT(mx_plan, staging_bytes, 56);
+AT(mx_plan, sections, 64);
+AT(mx_plan, n_sections, 72);
+AT(mx_plan, reserved, 76);
 
 SIZE(mx_param, 32);
 AT(mx_param, name, 0);

@@ -47,21 +47,31 @@ class Plan(c.Structure):
 _keep = []
 
 
-def kernel(compute):
-    """A `make` for float32 whose plan calls compute(x, y, req) on flat arrays."""
+class Context(c.Structure):
+    _fields_ = [("before", c.c_char * 24), ("scratch", c.POINTER(c.c_void_p))]
 
-    def run(_plan, _context, inputs, _n, outputs, req, _m, _error):
+
+def kernel(compute):
+    """A `make` for float32 whose plan calls compute(x, y, req) on flat arrays.
+
+    With an attribute `scratch`, sizes in bytes, it gets the addresses of so many memories, too.
+    """
+    sizes = getattr(compute, "scratch", ())
+
+    def run(_plan, context, inputs, _n, outputs, req, _m, _error):
         size = inputs[0].bytes // 4
         if size:
             x = np.ctypeslib.as_array(inputs[0].data, (size,))
-            compute(x, np.ctypeslib.as_array(outputs[0].data, (size,)), req[0])
+            memories = [c.cast(context, c.POINTER(Context))[0].scratch[i] for i in range(len(sizes))]
+            compute(x, np.ctypeslib.as_array(outputs[0].data, (size,)), req[0], *memories)
         return 0
 
     def make(call):
         if call.inputs[0].dtype != 0:
             return None
-        parts = (RUN(run), VOID(lambda p: None), VOID(lambda p: None), b"mx.plan.v1")
-        plan = Plan(Head(c.sizeof(Plan), 1, 0), 0, 0, None, 0, *parts[:3])
+        scratch = (c.c_size_t * len(sizes))(*sizes)
+        parts = (RUN(run), VOID(lambda p: None), VOID(lambda p: None), b"mx.plan.v1", scratch)
+        plan = Plan(Head(c.sizeof(Plan), 1, 0), 0, len(sizes), c.addressof(scratch), 0, *parts[:3])
         _keep.append((parts, plan))
         new = c.pythonapi.PyCapsule_New
         new.restype, new.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
@@ -102,10 +112,59 @@ def overwrites_its_input(x, y, req):
         x[...] = 0
 
 
-def writes_outside(x, y, req):
+def shifted(array, elements):
+    """The array's memory, so many elements further."""
+    return np.ctypeslib.as_array(c.cast(array.ctypes.data + 4 * elements, c.POINTER(c.c_float)), array.shape)
+
+
+def writes_behind(x, y, req):
     right(x, y, req)
-    if y.ctypes.data % 16:  # not at the beginning of a buffer
-        np.lib.stride_tricks.as_strided(y, (y.size + 1,))[-1] = 5
+    shifted(y, y.size)[:1] = 5
+
+
+def writes_before(x, y, req):
+    right(x, y, req)
+    shifted(y, -16)[:1] = 5
+
+
+def writes_behind_its_input(x, y, req):
+    right(x, y, req)
+    shifted(x, x.size + 15)[:1] = 5
+
+
+def reads_outside(x, y, req):
+    right(shifted(x, 1), y, req)
+
+
+def floats(memory, n):
+    return np.ctypeslib.as_array(c.cast(memory, c.POINTER(c.c_float)), (n,))
+
+
+def writes_behind_its_scratch(x, y, req, _, memory):
+    floats(memory, 5)[:] = 3
+    right(x, y, req)
+
+
+def writes_before_its_scratch(x, y, req, memory):
+    floats(memory - 8, 2)[:] = 3
+    right(x, y, req)
+
+
+def uses_its_scratch(x, y, req, memory):
+    total = floats(memory, 3)
+    total[:] = 0
+    total += 2
+    right(x * total[2] / 2, y, req)
+
+
+def reads_scratch_it_has_not_written(x, y, req, memory):
+    right(x + 0 * floats(memory, 3)[2], y, req)
+
+
+writes_behind_its_scratch.scratch = (64, 16)
+writes_before_its_scratch.scratch = uses_its_scratch.scratch = reads_scratch_it_has_not_written.scratch = (
+    12,
+)
 
 
 _memory = np.zeros(1 << 20, np.float32)
@@ -119,8 +178,9 @@ def keeps_results_in_itself(x, y, req):
 
 
 KERNELS = (
-    right, ignores_add, ignores_null, not_in_place, inaccurate, overwrites_its_input, writes_outside,
-    keeps_results_in_itself,
+    right, ignores_add, ignores_null, not_in_place, inaccurate, overwrites_its_input, writes_behind, writes_before,
+    writes_behind_its_input, reads_outside, writes_behind_its_scratch, writes_before_its_scratch, uses_its_scratch,
+    reads_scratch_it_has_not_written, keeps_results_in_itself,
 )  # fmt: skip
 
 
@@ -155,12 +215,20 @@ def test_a_right_kernel_is_compared_for_every_request():
         "add",
         "output 0 in place of input 0",
         "4 threads at the same time",
+        "stopped in the middle for another run",
     }
 
 
 def test_a_python_kernel_is_compared_for_every_type():
     done = check_kernel("check_twice", variant="python")
     assert {checked.dtype for checked in done} == {"float32", "float64", "float16", "bfloat16"}
+
+
+def test_a_right_kernel_with_scratch_memory_passes():
+    assert check_kernel("check_twice", variant="uses_its_scratch")
+
+
+WHERE = r"\[check_twice\] NoParams\(\) on float32\[2, 3\]: "
 
 
 @pytest.mark.parametrize(
@@ -170,8 +238,27 @@ def test_a_python_kernel_is_compared_for_every_type():
         ("ignores_null", "null for output 0"),
         ("not_in_place", "in place of input 0"),
         ("inaccurate", "write, 1 threads"),
-        ("overwrites_its_input", "input 0 is overwritten"),
-        ("writes_outside", "writes outside of tensor 1"),
+        ("overwrites_its_input", r"input 0 \(data\) is overwritten"),
+        (
+            "writes_behind",
+            WHERE
+            + r"writes_behind, write, 1 threads: writes outside of output 0 \(output\), which has 24 bytes: "
+            "up to 4 bytes behind its end",
+        ),
+        ("writes_before", r"output 0 \(output\), which has 24 bytes: up to 64 bytes before its beginning"),
+        ("writes_behind_its_input", r"input 0 \(data\), which has 24 bytes: up to 64 bytes behind its end"),
+        ("reads_outside", "reads_outside, write, 1 threads, result 0"),
+        (
+            "writes_behind_its_scratch",
+            WHERE
+            + "writes_behind_its_scratch, write, 1 threads: section 1 of the scratch memory: it has 16 bytes and "
+            "is written up to 4 bytes behind its end",
+        ),
+        (
+            "writes_before_its_scratch",
+            "section 0 of the scratch memory: it has 12 bytes and is written up to 8 bytes before its beginning",
+        ),
+        ("reads_scratch_it_has_not_written", "x and y nan location mismatch|nan"),
         ("keeps_results_in_itself", "runs by 4 threads at the same time give other values than a run alone"),
         ("number", "make returned a int; expected a plan, a kernel table, a function or None"),
     ],

@@ -15,9 +15,11 @@ import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
+from time import monotonic
 from typing import Any
 
 from mx_core.plugins.discovery import PluginRecord
+from mx_core.testing import progress
 from mx_core.testing.plugin import Result, check_plugin, subjects
 
 #: Seconds one check may take.
@@ -34,10 +36,13 @@ def check_guarded(record: PluginRecord, limit: float = LIMIT) -> Iterator[Result
     """
     start, everything = 0, subjects(record)
     while start < len(everything):
-        at, last, complete = start, "it began", False
+        at, last, doing, complete = start, "it began", "", False
         with _Child(record.name, start) as child:
             for line in child.lines(limit):
-                at = line.pop("at", at)
+                if "doing" in line:
+                    doing = f", in {line['doing']}"
+                    continue
+                at, doing = line.pop("at", at), ""
                 complete = line.pop("complete", False)
                 if line:
                     result = Result(**line)
@@ -48,7 +53,7 @@ def check_guarded(record: PluginRecord, limit: float = LIMIT) -> Iterator[Result
             return
         ended = ended or "the process ended with status 0"  # a plug-in may leave as if all were well
         kind, name = everything[at]
-        yield Result(f"{kind.replace('_', ' ')} {name!r}", "its checks end", f"{ended} after {last}")
+        yield Result(f"{kind.replace('_', ' ')} {name!r}", "its checks end", f"{ended} after {last}{doing}")
         start = at + 1
 
 
@@ -68,14 +73,17 @@ class _Child:
         self._late = False
 
     def lines(self, limit: float) -> Iterator[dict[str, Any]]:
-        """Reports until the end, or until there is none for too long."""
-        pending = b""
-        while select.select([self._reading], [], [], limit)[0]:
+        """Reports until the end, or until there is none but of what it is doing for too long."""
+        pending, end = b"", monotonic() + limit
+        while select.select([self._reading], [], [], max(0.0, end - monotonic()))[0]:
             data = os.read(self._reading, 1 << 16)
             if not data:
                 return
             *whole, pending = (pending + data).split(b"\n")
-            yield from map(json.loads, whole)
+            for line in map(json.loads, whole):
+                if "doing" not in line:
+                    end = monotonic() + limit
+                yield line
         self._late = True
         self._process.kill()
 
@@ -103,6 +111,7 @@ def main(name: str, start: int, descriptor: int) -> None:
 
     warnings.simplefilter("ignore")
     with os.fdopen(descriptor, "w", encoding="utf-8", buffering=1) as report:
+        progress.listen(lambda text: print(json.dumps({"doing": text}), file=report))
         for record in plugins.plugins():
             if record.name != name:
                 continue

@@ -14,7 +14,7 @@ from mx_core.kernels import KernelSpec
 from mx_core.operator.declaration import Operator
 from mx_core.operator.simple import Elementwise
 from mx_core.testing.case import Array, Case, Input, make_case
-from mx_core.testing.kernel_runs import Inside, fresh, prepared, run, unchanged, written
+from mx_core.testing.kernel_runs import Subject, prepared
 from mx_core.testing.kernel_threads import check_threads
 from mx_core.testing.kernel_values import TOLERANCES, Checked, as_stored, expected_of, tolerance_of, wide
 from mx_core.testing.plan import ADD, INPLACE, NULL, WRITE
@@ -107,74 +107,52 @@ def check_variant(
         return []
     expected = expected_of(case)
     rtol, atol = tolerance_of(case, dtype, tolerance)
-    where = f"{case.describe()}: {spec.variant}"
+    subject = Subject(made, case, spec.variant)
 
     def compare(found: Sequence[Array], wanted: Sequence[Array], request: str) -> Checked:
         for i, (x, y) in enumerate(zip(found, wanted, strict=True)):
-            message = f"{where}, {request}, result {i}"
+            message = f"{subject.where}, {request}, result {i}"
             y = as_stored(y, x)
             largest = float(np.abs(y[np.isfinite(y)]).max(initial=1.0)) if to_largest and atol else 1.0
             np.testing.assert_allclose(wide(x), y, rtol=rtol, atol=atol * largest, err_msg=message)
         return Checked(spec.variant, dtype, request)
 
     if callable(made):
-        results = made(case.context(), [x.copy() for x in case.inputs])
-        return [compare([np.asarray(x) for x in results], expected, "function")]
-    return _check_plan(made, case, expected, compare)
+        return [compare(subject.run("function"), expected, "function")]
+    return _check_plan(subject, expected, compare)
 
 
 def _check_plan(
-    plan: Any,
-    case: Case,
+    subject: Subject,
     expected: list[Array],
     compare: Callable[[Sequence[Array], Sequence[Array], str], Checked],
 ) -> list[Checked]:
+    case = subject.case
     n = len(case.outputs)
     done = []
     for threads in (1, 3):
-        inputs, outputs = fresh(case)
-        run(plan, case, inputs, outputs, [WRITE] * n, threads)
-        found = [*outputs, *written(case, inputs)]
-        done.append(compare(found, expected, f"write, {threads} threads"))
-        unchanged(case, inputs)
-    done.append(_check_surroundings(plan, case, expected, compare))
+        request = f"write, {threads} threads"
+        done.append(compare(subject.run(request, threads=threads), expected, request))
+    request = "write, at odd addresses"
+    done.append(compare(subject.run(request, shifted=True), expected, request))
     if case.op.dynamic_output:
         return done
     visible = case.op.num_visible_outputs(case.params)
     for i in range(visible):
-        inputs, outputs = fresh(case)
-        untouched = outputs[i].copy()
-        run(plan, case, inputs, outputs, [NULL if j == i else WRITE for j in range(n)])
-        wanted = [untouched if j == i else expected[j] for j in range(n)]
-        done.append(compare(outputs, wanted, f"null for output {i}"))
-    inputs, outputs = fresh(case)
-    for output in outputs[:visible]:
-        output[...] = 1
-    run(plan, case, inputs, outputs, [ADD if j < visible else WRITE for j in range(n)])
-    wanted = [wide(expected[j]) + 1 if j < visible else expected[j] for j in range(n)]
-    done.append(compare(outputs, wanted, "add"))
+        request = f"null for output {i}"
+        found = subject.run(request, [NULL if j == i else WRITE for j in range(n)], begin=[77] * n)
+        wanted = [np.full_like(y, 77) if j == i else y for j, y in enumerate(expected[:n])]
+        done.append(compare(found[:n], wanted, request))
+    adds = [j < visible for j in range(n)]
+    found = subject.run(
+        "add", [ADD if add else WRITE for add in adds], begin=[1 if add else 77 for add in adds]
+    )
+    wanted = [wide(y) + 1 if add else y for add, y in zip(adds, expected[:n], strict=True)]
+    done.append(compare(found[:n], wanted, "add"))
     for source, target in case.op.inplace(case.params):
         if case.specs[source] != case.outputs[target] or source >= case.n_inputs:
             continue
-        inputs, outputs = fresh(case)
-        outputs[target] = inputs[source]
-        run(plan, case, inputs, outputs, [INPLACE if j == target else WRITE for j in range(n)])
-        done.append(compare(outputs, expected[:n], f"output {target} in place of input {source}"))
+        request = f"output {target} in place of input {source}"
+        req = [INPLACE if j == target else WRITE for j in range(n)]
+        done.append(compare(subject.run(request, req, inplace=(source, target))[:n], expected[:n], request))
     return done
-
-
-def _check_surroundings(
-    plan: Any,
-    case: Case,
-    expected: list[Array],
-    compare: Callable[[Sequence[Array], Sequence[Array], str], Checked],
-) -> Checked:
-    """Arrays that begin one element into a buffer: nothing before or after them is written."""
-    inputs, outputs = fresh(case)
-    arrays = [Inside(x) for x in (*inputs, *outputs)]
-    inputs = [x.array for x in arrays[: len(inputs)]]
-    outputs = [x.array for x in arrays[len(inputs) :]]
-    run(plan, case, inputs, outputs, [WRITE] * len(outputs))
-    for i, array in enumerate(arrays):
-        assert array.is_alone(), f"{case.describe()}: a kernel writes outside of tensor {i}"
-    return compare([*outputs, *written(case, inputs)], expected, "write, at odd addresses")

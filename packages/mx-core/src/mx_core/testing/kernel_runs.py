@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mx_core import _native, dtypes, kernels
+from mx_core.cached import cached_property
 from mx_core.context import cpu
 from mx_core.kernels import KernelCall, KernelSpec
+from mx_core.testing import progress
 from mx_core.testing.case import RANDOM_KEY, Array, Case
+from mx_core.testing.margins import Inside, in_bytes
 from mx_core.testing.plan import WRITE, run_plan
 
 
@@ -42,21 +46,106 @@ def _planned(made: Any, call: KernelCall) -> Any:
     )
 
 
+@dataclass(frozen=True)
+class Subject:
+    """A kernel that was prepared for a case.
+
+    Attributes
+    ----------
+    made : its plan or function, as `prepared` returns it
+    variant : its name
+    """
+
+    made: Any
+    case: Case
+    variant: str
+
+    @cached_property
+    def where(self) -> str:
+        """Operator, parameters, shapes, types and the kernel, for messages."""
+        return f"{self.case.describe()}: {self.variant}"
+
+    def run(
+        self,
+        request: str,
+        req: Sequence[int] = (),
+        *,
+        threads: int = 1,
+        begin: Sequence[float] = (),
+        inplace: tuple[int, int] | None = None,
+        shifted: bool = False,
+    ) -> list[Array]:
+        """Outputs, then what is written of the inputs, of a run on new arrays between margins.
+
+        Parameters
+        ----------
+        request : what messages call it
+        req : per output; default: write
+        begin : what the outputs are full of before; default: a value that no kernel should leave
+        inplace : (source, target): the output that is given the memory of an input
+        shifted : arrays begin one element behind the address that they have else
+
+        Raises
+        ------
+        AssertionError  it writes outside of an array or of its scratch memory, or changes an input
+        """
+        case = self.case
+        progress.announce(lambda: self.where, request)
+        inputs = [Inside(x, shifted=shifted) for x in case.inputs]
+        if callable(self.made):
+            results = [np.asarray(x) for x in self.made(case.context(), [x.array for x in inputs])]
+            self._check_inputs(request, inputs, None)
+            return results
+        outputs = [
+            Inside(
+                np.full(spec.shape, value, dtypes.numpy_dtype(spec.dtype)), is_output=True, shifted=shifted
+            )
+            for spec, value in zip(case.outputs, begin or [77.0] * len(case.outputs), strict=True)
+        ]
+        given, found = [x.array for x in inputs], [x.array for x in outputs]
+        if inplace is not None:
+            found[inplace[1]] = given[inplace[0]]
+        try:
+            _run(self.made, case, given, found, req, threads)
+        except AssertionError as error:
+            raise AssertionError(f"{self.where}, {request}: {error}") from None
+        self._check_inputs(request, inputs, None if inplace is None else inplace[0])
+        for i, (name, output) in enumerate(zip(case.op.outputs(case.params), outputs, strict=True)):
+            self._check_outside(request, f"output {i} ({name})", output)
+        return [*found, *written(case, given)]
+
+    def _check_inputs(self, request: str, inputs: Sequence[Inside], may_change: int | None) -> None:
+        case = self.case
+        names = [*case.op.inputs(case.params), *case.op.aux(case.params)]
+        for i, (name, now, before) in enumerate(zip(names, inputs, case.inputs, strict=True)):
+            self._check_outside(request, f"input {i} ({name})", now)
+            if i not in _changed_inputs(case) and i != may_change:
+                assert now.array.tobytes() == before.tobytes(), (
+                    f"{self.where}, {request}: input {i} ({name}) is overwritten"
+                )
+
+    def _check_outside(self, request: str, what: str, array: Inside) -> None:
+        damage = array.damage()
+        assert not damage, (
+            f"{self.where}, {request}: writes outside of {what}, which has {in_bytes(array.array.nbytes)}: {damage}"
+        )
+
+
 def results_of(made: Any, case: Case) -> list[Array]:
     """Outputs and what is written of the inputs, of one run on new arrays."""
     inputs, outputs = fresh(case)
     if callable(made):
         return [np.asarray(x) for x in made(case.context(), inputs)]
-    run(made, case, inputs, outputs, [WRITE] * len(outputs))
+    _run(made, case, inputs, outputs)
     return [*outputs, *written(case, inputs)]
 
 
-def run(
+def _run(
     plan: Any,
     case: Case,
     inputs: list[Array],
     outputs: list[Array],
-    req: list[int],
+    req: Sequence[int] = (),
     threads: int = 1,
 ) -> None:
     """Runs a plan on arrays; outputs whose shape depends on values become new arrays in the list."""
@@ -67,7 +156,7 @@ def run(
         plan,
         inputs,
         targets,
-        req,
+        req or [WRITE] * len(outputs),
         is_train=case.is_train,
         scalars=case.params.scalars,
         random_key=RANDOM_KEY,
@@ -86,26 +175,6 @@ def written(case: Case, inputs: Sequence[Array]) -> list[Array]:
     return [inputs[i] for i in _changed_inputs(case)]
 
 
-def unchanged(case: Case, inputs: Sequence[Array]) -> None:
-    """Asserts that a kernel has left the inputs alone that it must not write."""
-    for i, (now, before) in enumerate(zip(inputs, case.inputs, strict=True)):
-        if i not in _changed_inputs(case):
-            assert now.tobytes() == before.tobytes(), f"{case.describe()}: input {i} is overwritten"
-
-
 def _changed_inputs(case: Case) -> list[int]:
     """Indices in the order in which the reference returns new values."""
     return [*range(case.n_inputs, len(case.inputs)), *case.op.mutated_inputs(case.params)]
-
-
-class Inside:
-    """A copy of an array, one element into a buffer full of ones."""
-
-    def __init__(self, array: Array) -> None:
-        self._buffer = np.ones(array.size + 2, array.dtype)
-        self.array = self._buffer[1:-1].reshape(array.shape)
-        self.array[...] = array
-
-    def is_alone(self) -> bool:
-        """Whether only the array has been written."""
-        return bool(self._buffer[0] == 1 and self._buffer[-1] == 1)

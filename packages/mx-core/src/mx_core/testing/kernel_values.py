@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mx_core import dtypes
+from mx_core.testing import progress
 from mx_core.testing.case import Array, Case
 
 #: element type -> (relative, absolute) tolerance against the reference in float64
@@ -38,6 +39,7 @@ def tolerance_of(case: Case, dtype: str, known: Mapping[str, tuple[float, float]
 
 def expected_of(case: Case) -> list[Array]:
     """The reference in float64 where the inputs are floating-point; they may decide what is drawn."""
+    progress.announce(case.describe, "the reference")
     if case.op.is_random:
         return case.reference()
     results = case.reference([wide(x) if _is_floating(x) else x for x in case.inputs])

@@ -41,12 +41,17 @@ def run_plan(
     -------
     list of ndarray
         The outputs.
+
+    Raises
+    ------
+    AssertionError  it wrote outside of its scratch or staging memory, which is full of NaN before it runs; or an
+                    output got no shape
     """
     requests = [WRITE] * len(outputs) if req is None else list(req)
-    results = _native.run_plan(
+    results, damage = _native.run_plan(
         plan,
-        [_buffer(array) for array in inputs],
-        [array if isinstance(array, int) else _buffer(array) for array in outputs],
+        [buffer(array) for array in inputs],
+        [array if isinstance(array, int) else buffer(array) for array in outputs],
         requests,
         is_train,
         scalars,
@@ -54,6 +59,7 @@ def run_plan(
         random_offset,
         threads,
     )
+    assert not damage, f"{damage}"
     made: list[npt.NDArray[Any]] = []
     for result, output in zip(results, outputs, strict=True):
         if isinstance(output, int):
@@ -64,7 +70,7 @@ def run_plan(
     return made
 
 
-def _buffer(array: npt.NDArray[Any]) -> tuple[Any, int]:
+def buffer(array: npt.NDArray[Any]) -> tuple[Any, int]:
     """A view the buffer protocol can carry, with the element type code."""
     if not array.flags.c_contiguous:
         raise DTypeError(f"expected a C-contiguous array, got strides {array.strides}")

@@ -20,7 +20,7 @@ extern "C" {
 #define MX_KERNEL_CAPSULE "mx.kernel.v1"
 #define MX_PLAN_CAPSULE "mx.plan.v1"
 #define MX_KERNEL_MAJOR 1
-#define MX_KERNEL_MINOR 1
+#define MX_KERNEL_MINOR 2
 
 /* What one execution gets besides tensors.  Valid during `run` only. */
 typedef struct mx_kernel_context {
@@ -45,6 +45,14 @@ typedef struct mx_kernel_context {
 #define MX_PLAN_PARALLEL 1u /* opens parallel regions (oneDNN, own threads) */
 #define MX_PLAN_HEAVY 2u    /* never worth running inline on the pushing thread */
 
+/* A part of a plan's scratch memory that is used for one thing.  Travels in arrays: never changes within a major. */
+typedef struct mx_scratch_section {
+  uint32_t scratch; /* index of the memory in scratch_bytes */
+  uint32_t reserved;
+  size_t offset; /* bytes from the beginning of the memory */
+  size_t bytes;
+} mx_scratch_section;
+
 typedef struct mx_plan {
   mx_table_head head; /* MX_KERNEL_MAJOR / MINOR */
   uint32_t flags;     /* MX_PLAN_* */
@@ -62,6 +70,11 @@ typedef struct mx_plan {
   /* Since 1.1.  Bytes of scratch that a run with these requests needs besides scratch_bytes: staging
    * memory of outputs that cannot be written directly.  NULL: none.  Threads: any. */
   size_t (*staging_bytes)(const struct mx_plan* self, const uint8_t* req, uint32_t n_outputs);
+  /* Since 1.2.  What the scratch memories consist of, ascending; a run writes nothing between the sections, which tests
+   * verify.  n_sections is 0: each memory is one section.  Owns: the plan */
+  const mx_scratch_section* sections;
+  uint32_t n_sections;
+  uint32_t reserved;
 } mx_plan;
 
 #define MX_PLAN_SIZE_1_0 MX_SIZE_UP_TO(mx_plan, release)

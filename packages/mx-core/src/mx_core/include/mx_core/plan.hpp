@@ -37,6 +37,8 @@ using Shape = std::vector<int64_t>;
 
 // Scratch sections begin at multiples of this.
 constexpr size_t kScratchAlignment = 64;
+// At least so many bytes between two sections are nobody's: tests see what is written there.
+constexpr size_t kScratchGap = 16;
 constexpr size_t aligned(size_t bytes) { return (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment; }
 
 // What a plan was made for: one tensor, row-major.
@@ -172,11 +174,14 @@ class Plan : public mx_plan {
 
   // Scratch memory that every run gets.  To be called before the plan is shared.
   Section add_scratch(size_t bytes) {
-    const Section section{scratch_size_};
-    scratch_size_ += aligned(bytes);
+    const size_t begin = sections_.empty() ? 0 : aligned(sections_.back().offset + sections_.back().bytes + kScratchGap);
+    sections_.push_back({0, 0, begin, bytes});
+    sections = sections_.data();
+    n_sections = static_cast<uint32_t>(sections_.size());
+    scratch_size_ = begin + aligned(bytes);
     scratch_bytes = &scratch_size_;
     n_scratch = scratch_size_ > 0 ? 1 : 0;
-    return section;
+    return {begin};
   }
   template <class T>
   Section add_scratch(int64_t n) {
@@ -244,6 +249,7 @@ class Plan : public mx_plan {
   }
 
   std::atomic<uint32_t> references_{1};
+  std::vector<mx_scratch_section> sections_;
   size_t scratch_size_ = 0;
 };
 
