@@ -10,19 +10,37 @@ from typing import Any
 import numpy as np
 
 from mx_core import operators
-from mx_core.errors import ArgumentError, MXNetError, OperatorError
+from mx_core.errors import ArgumentError, IndexOutOfBoundsError, MXNetError, OperatorError
 from mx_core.operator.declaration import Operator
 from mx_core.operator.gradient import gradient_of
+from mx_core.testing import progress
 from mx_core.testing.case import Case, Input, UnknownOutput, make_case
 from mx_core.testing.operator import entry_values
 
 #: shapes that the first input is tried with
-_SHAPES: tuple[tuple[int, ...], ...] = ((4, 6), (2, 3, 5), (2, 3, 5, 5), (5,), (2, 3, 4, 4, 4))
+SHAPES: tuple[tuple[int, ...], ...] = ((4, 6), (2, 3, 5), (2, 3, 5, 5), (5,), (2, 3, 4, 4, 4))
 #: intervals on which functions are tried: both signs, then where those with a domain tend to be defined
 DOMAINS = ((-3.0, 3.0), (0.2, 0.8), (1.2, 1.8), (-0.8, -0.2))
 _REQUIRED: dict[str, tuple[Any, ...]] = {
     "tuple": ((2,), (2, 2), (1,)), "bool": (False,), "float": (0.5,), "int": (2, 1),
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Found:
+    """An application whose reference runs and gives finite values.
+
+    Attributes
+    ----------
+    params : the parameters that were given
+    alike : all inputs were given the shape of the first; else inference sets those of the others
+    domain : the interval of the values
+    """
+
+    case: Case
+    params: dict[str, Any]
+    alike: bool
+    domain: tuple[float, float]
 
 
 @dataclass
@@ -31,8 +49,10 @@ class Search:
 
     Attributes
     ----------
-    case : an application whose reference runs and gives finite values
-    refusal : the last MXNetError of inference, or ArgumentError of the reference, which refuses values
+    found : the application; that of a backward operator has a case only
+    case : its case
+    refusal : the last MXNetError of inference, or ArgumentError or IndexOutOfBoundsError of the
+        reference, which refuses values
     fault : the last other exception of the reference, on what inference had accepted
     crash : the last other exception of inference, which should refuse with an MXNetError
     runs : the reference ran, if only to give values that are not finite
@@ -40,6 +60,7 @@ class Search:
     unset : the last time that inference accepted inputs of known shapes and left that of an output unknown
     """
 
+    found: Found | None = None
     case: Case | None = None
     refusal: Exception | None = None
     fault: Exception | None = None
@@ -81,39 +102,49 @@ def search(op: Operator[Any]) -> Search:
     """Looks for an example; that of a backward operator is taken from the gradient of its forward operator's."""
     found = Search()
     if op.backward_of is not None:
-        found.case = _of_gradient(op)
+        forward = example(op.backward_of)
+        found.case = None if forward is None else backward_case(op, forward)
         return found
     for params in _params(op):
-        for inputs in _inputs(op, params, found):
-            for low, high in DOMAINS:
-                _try(found, op, params, inputs, low, high)
+        for inputs, alike in _inputs(op, params, found):
+            for domain in DOMAINS:
+                try_example(found, op, params, inputs, alike, domain)
                 if found.case is not None:
                     return found
     return found
 
 
-def _try(
-    found: Search, op: Operator[Any], params: dict[str, Any], inputs: list[Input], low: float, high: float
-) -> None:
+def try_example(
+    found: Search,
+    op: Operator[Any],
+    params: dict[str, Any],
+    inputs: list[Input],
+    alike: bool,
+    domain: tuple[float, float],
+) -> bool:
+    """Tries one application and notes in `found` what comes of it; whether inference accepts it."""
     try:
-        case = make_case(op, params, inputs, low=low, high=high)
+        case = make_case(op, params, inputs, low=domain[0], high=domain[1])
     except Exception as error:  # an AssertionError is a shape that must be said
         found.refused(error)
-        return
+        return False
+    progress.announce(case.describe, "the reference")
     try:
         results = case.reference()
     except OperatorError as error:
         found.wrong = error
-        return
-    except ArgumentError as error:
+        return True
+    except (ArgumentError, IndexOutOfBoundsError) as error:
         found.refusal = error
-        return
+        return True
     except Exception as error:
         found.fault = error
-        return
+        return True
     found.runs = True
     if all(np.isfinite(x).all() for x in results):
         found.case = case
+        found.found = Found(case, params, alike, domain)
+    return True
 
 
 def _params(op: Operator[Any]) -> Iterator[dict[str, Any]]:
@@ -137,23 +168,20 @@ def _values(info: Any) -> tuple[Any, ...]:
     return next((values for kind, values in _REQUIRED.items() if kind in text.lower()), ())
 
 
-def _inputs(op: Operator[Any], params: dict[str, Any], found: Search) -> Iterator[list[Input]]:
+def _inputs(op: Operator[Any], params: dict[str, Any], found: Search) -> Iterator[tuple[list[Input], bool]]:
     try:
         p = op.Param.parse(params, op=op.name)
         count = len(op.inputs(p)) + len(op.aux(p))
     except Exception as error:  # parameters that contradict each other
         found.refused(error)
         return
-    for shape in _SHAPES:
-        yield [shape, *[None] * (count - 1)] if count else []
-        yield [shape] * count
+    for shape in SHAPES:
+        yield ([shape, *[None] * (count - 1)] if count else []), False
+        yield [shape] * count, True
 
 
-def _of_gradient(op: Operator[Any]) -> Case | None:
-    forward = op.backward_of
-    case = example(forward) if forward is not None else None
-    if case is None:
-        return None
+def backward_case(op: Operator[Any], case: Case) -> Case | None:
+    """The application of a backward operator in the gradient of a case of its forward operator."""
     try:
         results = case.reference()
         heads = [np.ones(x.shape) * 0.7 for x in results[: len(case.outputs)]]

@@ -13,6 +13,7 @@ from mx_core.errors import ShapeError
 from mx_core.operator import Operator, ReferenceContext
 from mx_core.operator.gradient import Entry, Gradient, gradient_of
 from mx_core.operator.infer import infer_shapes, infer_types
+from mx_core.testing import progress
 from mx_core.testing.case import RANDOM_KEY, Array, Case, Input, make_case
 from mx_core.testing.expect import raises
 
@@ -86,6 +87,7 @@ def check_parameters(case: Case) -> None:
 def check_reference(case: Case) -> list[Array]:
     """The reference gives what inference promises and leaves its inputs alone; its results."""
     before = [x.copy() for x in case.inputs]
+    progress.announce(case.describe, "the reference")
     results = case.reference()
     for name, old, new in zip(_names(case), before, case.inputs, strict=True):
         np.testing.assert_array_equal(new, old, f"{case.describe()}: the reference changes {name}")
@@ -109,21 +111,29 @@ def check_gradient(
     atol: float,
     seed: int = 0,
     kinks: bool = False,
+    probes: int = PROBES,
+    only_read: bool = False,
 ) -> int:
     """The declared gradient equals central differences of the reference; how many were compared.
 
-    With `kinks` an element is passed over where differences of two step sizes tell of no derivative: for
-    drawn inputs, which may lie where there is none.
+    At most `probes` elements of an input are compared. With `kinks` one is passed over where differences of two step
+    sizes tell of no derivative: for drawn inputs, which may lie where there is none. With `only_read` outputs do not
+    count whose gradient the declaration does not read, such as statistics that a parameter shows.
     """
+    progress.announce(case.describe, "the gradient")
     gradient = gradient_of(case.op, case.params)
     compared = 0
     source = np.random.default_rng(seed + 1)
     visible = case.op.num_visible_outputs(case.params)
-    heads = [
-        source.uniform(0.5, 1.5, x.shape) if i < visible else np.zeros(x.shape)
-        for i, x in enumerate(results[: len(case.outputs)])
+    counted = [
+        i < visible and (not only_read or Entry("out_grad", i) in gradient.reads)
+        for i in range(len(case.outputs))
     ]
-    compared += check_zeros(case, gradient, heads, source)
+    heads = [
+        source.uniform(0.5, 1.5, x.shape) if counts else np.zeros(x.shape)
+        for counts, x in zip(counted, results, strict=False)
+    ]
+    compared += check_zeros(case, gradient, heads, source, probes=probes)
     if gradient.is_zero:
         return compared
     declared = evaluate_gradient(case, results, heads)
@@ -134,7 +144,7 @@ def check_gradient(
         assert found is not None and found.shape == case.inputs[i].shape, (
             f"{case.describe()}: the gradient of {name} has shape {None if found is None else found.shape}"
         )
-        for index in () if has_custom_gradient(case.op, name) else _probes(case.inputs[i], source):
+        for index in () if has_custom_gradient(case.op, name) else _probes(case.inputs[i], source, probes):
             numeric = _central_difference(case, i, index, heads)
             gap = abs(found[index] - numeric)
             if kinks and not gap <= atol + rtol * abs(numeric):
@@ -156,7 +166,12 @@ def has_custom_gradient(op: Operator, name: str) -> bool:
 
 
 def check_zeros(
-    case: Case, gradient: Gradient, heads: Sequence[Array], source: np.random.Generator, atol: float = 1e-3
+    case: Case,
+    gradient: Gradient,
+    heads: Sequence[Array],
+    source: np.random.Generator,
+    atol: float = 1e-3,
+    probes: int = PROBES,
 ) -> int:
     """No input without a gradient has smooth differences that are not zero, unless the declaration says so.
 
@@ -179,11 +194,11 @@ def check_zeros(
         )
         if not zero or not np.issubdtype(case.inputs[i].dtype, np.floating):
             continue
-        probes = _probes(case.inputs[i], source)[:PROBES_OF_ZERO]
-        tried += len(probes)
-        found = [(index, _smooth_difference(case, i, index, heads)) for index in probes]
+        places = _probes(case.inputs[i], source, probes)[:PROBES_OF_ZERO]
+        tried += len(places)
+        found = [(index, _smooth_difference(case, i, index, heads)) for index in places]
         changing = [(index, value) for index, value in found if value is not None and abs(value) > atol]
-        if len(changing) > len(probes) // 4:
+        if len(changing) > len(places) // 4:
             index, value = changing[0]
             said = "differentiable = False says" if gradient.is_zero else "the declaration says"
             raise AssertionError(
@@ -256,11 +271,11 @@ def _central_difference(
     return total / (2 * step)
 
 
-def _probes(array: Array, source: np.random.Generator) -> list[tuple[int, ...]]:
+def _probes(array: Array, source: np.random.Generator, most: int) -> list[tuple[int, ...]]:
     indices = list(np.ndindex(array.shape))
-    if len(indices) <= PROBES:
+    if len(indices) <= most:
         return indices
-    return [indices[i] for i in source.choice(len(indices), PROBES, replace=False)]
+    return [indices[i] for i in source.choice(len(indices), most, replace=False)]
 
 
 def _names(case: Case) -> list[str]:

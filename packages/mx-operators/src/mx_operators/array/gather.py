@@ -46,6 +46,9 @@ class GatherND(Operator):
 
     def backward(self, p: NoParams, out_grad: Array, data: ShapeOnly, indices: Array) -> Array:
         out = np.zeros(data.shape, out_grad.dtype)
+        if not len(indices):  # no axis is indexed: data is repeated
+            repeats = tuple(range(indices.ndim - 1))
+            return np.asarray(out_grad.sum(axis=repeats, dtype=out_grad.dtype))
         np.add.at(out, nd_index(indices, out.shape, self.backward_name), out_grad)
         return out
 

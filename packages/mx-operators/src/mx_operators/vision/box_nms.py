@@ -40,6 +40,7 @@ class BoxNms(Operator[BoxNmsParam]):
     results = ("output0", "source")
     hidden = ("source",)
     fixed_types = {"source": "int64"}
+    custom_gradient = True  # of rows that change their format it is not the derivative
 
     def infer_shape(self, p: BoxNmsParam, s: Shapes) -> None:
         s.unify(["data", "output0"])

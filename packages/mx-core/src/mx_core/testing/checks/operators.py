@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from mx_core import operators, plugins, services
+from mx_core import dtypes, kernels, operators, plugins, services
 from mx_core.errors import NoKernelError
 from mx_core.operator.declaration import Operator
 from mx_core.operator.gradient import gradient_of
@@ -18,11 +18,16 @@ from mx_core.operator.refusal import NAME as REFUSAL
 from mx_core.operator.simple import Elementwise
 from mx_core.plugins.registries import Entry
 from mx_core.raised import told
-from mx_core.testing.case import Case
+from mx_core.testing.case import Array, Case, make_case
 from mx_core.testing.checks.result import FAILURES, Result, attempt, check_target, name_of, optional
 from mx_core.testing.checks.services import is_present
 from mx_core.testing.examples import DOMAINS, Search, example, search
+from mx_core.testing.kernel_values import TOLERANCES, Checked
 from mx_core.testing.operator import check_gradient, check_inference, check_parameters, check_reference
+from mx_core.testing.variants import variants
+
+#: elements of an input whose gradient is compared, of each further example
+PROBES_OF_VARIANT = 3
 
 
 def check_operator(entry: Entry) -> Iterator[Result]:
@@ -49,6 +54,39 @@ def check_operator(entry: Entry) -> Iterator[Result]:
     yield reference
     if reference.error is None:
         yield _check_its_gradient(entry, case)
+        if variants(op):
+            what = "inference, reference and gradient agree on other shapes and parameters"
+            yield attempt(name_of(entry), what, partial(_check_variants, op))
+
+
+def _check_variants(op: Operator) -> None:
+    for variant in variants(op):
+        if variant.failure is not None:
+            raise AssertionError(f"{variant.what}: {told(variant.failure)}") from variant.failure
+        if (case := variant.case) is None:
+            continue
+        check_inference(case)
+        check_parameters(case)
+        results = check_reference(case)
+        if not (op.is_loss or op.is_random or op.dynamic_output or _is_rounded(case)):
+            _check_gradient_of_variant(case, results)
+
+
+def _is_rounded(case: Case) -> bool:
+    """Whether an output has fewer digits than differences of it need."""
+    kinds = [dtypes.numpy_dtype(spec.dtype) for spec in case.outputs]
+    return any(kind.kind == "f" and kind.itemsize < 8 for kind in kinds)
+
+
+def _check_gradient_of_variant(case: Case, results: list[Array]) -> None:
+    try:
+        if any(node.op == REFUSAL for node in gradient_of(case.op, case.params).nodes):
+            return
+        check_gradient(
+            case, results, rtol=1e-4, atol=1e-6, kinks=True, probes=PROBES_OF_VARIANT, only_read=True
+        )
+    except NotImplementedError:  # it refuses to be differentiated with these parameters
+        return
 
 
 def _without_example(entry: Entry, found: Search) -> Result:
@@ -115,7 +153,6 @@ def _check_private(entry: Entry) -> Iterator[Result]:
     """A kernel for an operator that has no public name: graph passes make it, as sample graphs show."""
     from mx_core.testing.graph_pass import cases_of_passes
     from mx_core.testing.kernel import check_variant
-    from mx_core.testing.kernel_values import TOLERANCES
 
     spec, name = entry.value, entry.value.op
     graphs = optional("mx_symbol") is not None and operators.find("FullyConnected") is not None
@@ -173,16 +210,35 @@ def _equals_reference(
             done = check_kernel(op, variant=variant, low=low, high=high, may_decline=True)
         else:
             done = check_kernel(op, case.params.attrs(), list(case.inputs), variant=variant, may_decline=True)
+        types = {checked.dtype for checked in done} or set(TOLERANCES)
+        done += _variants_equal_reference(op, variant, [name for name in TOLERANCES if name in types])
     except FAILURES as error:
         return Result(name_of(entry), what, told(error))
-    declined = None if done or may_decline else "the kernel declines the example in every type"
+    declined = None if done or may_decline else "the kernel declines the examples in every type"
     return Result(name_of(entry), what, None, declined)
+
+
+def _variants_equal_reference(op: Operator, name: str, types: Sequence[str]) -> list[Checked]:
+    """Other shapes and parameters, each in the first type that the kernel takes, float32 before others."""
+    from mx_core.testing.kernel import check_variant
+
+    ordered = sorted(types, key=lambda dtype: dtype != "float32")
+    specs = [spec for spec in kernels.candidates(op, "cpu") if spec.variant == name]
+    done = []
+    for case in [variant.case for variant in variants(op) if variant.case is not None]:
+        for spec in specs:
+            tried = (check_variant(spec, _in_type(case, dtype), dtype) for dtype in ordered)
+            done += next(filter(None, tried), [])
+    return done
+
+
+def _in_type(case: Case, dtype: str) -> Case:
+    """The same with another floating-point type."""
+    return make_case(case.op, case.params.attrs(), list(case.inputs), dtype=dtype, is_train=case.is_train)
 
 
 def _domain(op: Operator) -> tuple[float, float]:
     """The first interval on which the operator gives finite values."""
-    from mx_core.testing.case import make_case
-
     for low, high in DOMAINS:
         if all(np.isfinite(x).all() for x in make_case(op, low=low, high=high).reference()):
             return low, high
