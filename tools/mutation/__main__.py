@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 import time
@@ -15,6 +16,7 @@ from tools.distributions import ROOT, Distribution, distributions
 
 from . import native, sample
 from .covering import cover
+from .extension import Extension, near_first
 from .mutant import Mutant, Outcome, judged
 from .trial import Copy, installed
 
@@ -40,15 +42,53 @@ def of_python(distribution: Distribution, seed: int, budget: float) -> tuple[Ite
     return sample.mutants(sorted(package.rglob("*.py")), f"{seed} {distribution.name}"), try_one
 
 
-def of_native(distribution: Distribution, seed: int, threads: bool) -> tuple[Iterator[Mutant], Trial] | None:
-    """Mutants of a package's C++, and what tries one; None if it has no C++ tests."""
+def of_native(
+    distribution: Distribution, seed: int, budget: float, threads: bool
+) -> tuple[Iterator[Mutant], Trial] | None:
+    """Mutants of a package's C++, and what tries one; None if it has no C++ tests.
+
+    What the C++ tests let live is tried on the tests in Python, but for what only a sanitizer sees.
+    """
     if not (distribution.folder / "tests" / "cpp" / "CMakeLists.txt").exists():
         return None
     kind = "thread" if threads else "plain"
     folder = WORK / f"{distribution.name}-{kind}"
     tree = native.Tree(distribution, folder, sys.executable, *([SANITIZED] if threads else []))
     drawn = native.mutants(native.sources(distribution), f"{seed} {distribution.name}", threads)
-    return drawn, lambda mutant: tree.run(mutant.file, mutant.source, 300)
+    in_python = None if threads else on_extension(distribution, budget)
+
+    def try_one(mutant: Mutant) -> tuple[str, str]:
+        kind, detail = tree.run(mutant.file, mutant.source, 300)
+        if kind != "survived" or in_python is None:
+            return kind, detail
+        kind, more = in_python(mutant)
+        return kind, f"{detail}, {more}" if kind == "survived" else more
+
+    return drawn, try_one
+
+
+def on_extension(distribution: Distribution, budget: float) -> Trial | None:
+    """Tries a mutant of a package's C++ on its tests in Python; None if there is no extension or no test."""
+    tests, package = distribution.folder / "tests", installed(distribution.name)
+    if (
+        package is None
+        or not (distribution.folder / "setup.py").exists()
+        or not any(tests.rglob("test_*.py"))
+    ):
+        return None
+    work = WORK / distribution.name
+
+    @functools.cache  # takes minutes, and often no mutant needs it
+    def prepared() -> tuple[dict[str, float], Extension]:
+        seconds = cover(sys.executable, package, tests, work).seconds
+        return seconds, Extension(distribution.folder, package, work / "extension", sys.executable)
+
+    def try_one(mutant: Mutant) -> tuple[str, str]:
+        seconds, extension = prepared()
+        chosen = near_first(mutant.file.relative_to(distribution.folder), seconds, budget)
+        return extension.run(sys.executable, mutant, chosen, 60 + 5 * sum(seconds[name] for name in chosen))
+
+    return try_one
 
 
 def outcomes(drawn: Iterator[Mutant], trial: Trial, count: int, known: dict[str, str]) -> list[Outcome]:
@@ -100,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=10, help="mutants of each package")
     parser.add_argument(
-        "--budget", type=float, default=60, help="seconds of tests that try one mutant of Python"
+        "--budget", type=float, default=60, help="seconds of tests in Python that try one mutant"
     )
     parser.add_argument("--kind", choices=("python", "native", "threads"), action="append")
     given = parser.parse_args(arguments)
@@ -111,8 +151,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         distribution = distributions()[name]
         makers = {
             "python": lambda d=distribution: of_python(d, given.seed, given.budget),
-            "native": lambda d=distribution: of_native(d, given.seed, False),
-            "threads": lambda d=distribution: of_native(d, given.seed, True),
+            "native": lambda d=distribution: of_native(d, given.seed, given.budget, False),
+            "threads": lambda d=distribution: of_native(d, given.seed, given.budget, True),
         }
         for kind in given.kind or ("python", "native"):
             started = time.monotonic()

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tools import guarded
@@ -66,20 +67,27 @@ class Copy:
         kind, detail : str
             As in `Outcome`.
         """
-        place = self.folder / "parts" / self.package.name / mutant.file.relative_to(self.package)
-        original, left = place.read_text(), [name for name in tests if name not in self._unfit]
+        left = [name for name in tests if name not in self._unfit]
         while left:
-            self._write(place, mutant.source)
-            try:
+            with self.changed(mutant):
                 kind, detail = self._test(python, left, limit)
-            finally:
-                self._write(place, original)
             last = _place_of(detail, left)
             if last is None or self._test(python, left[: last + 1], limit)[0] == "survived":
                 return kind, detail
             self._unfit.update((left[last], *self._failing(python, left, limit)))
             left = [name for name in left if name not in self._unfit]
         return "survived", "every test of it fails in this order without the change, too"
+
+    @contextlib.contextmanager
+    def changed(self, mutant: Mutant) -> Iterator[None]:
+        """The copy has the change inside of the block."""
+        place = self.folder / "parts" / self.package.name / mutant.file.relative_to(self.package)
+        original = place.read_text()
+        self._write(place, mutant.source)
+        try:
+            yield
+        finally:
+            self._write(place, original)
 
     def _write(self, place: Path, source: str) -> None:
         place.write_text(source)
