@@ -35,7 +35,9 @@ Ref<mx_array> mx_array::unshaped(mx_context context, int32_t dtype) {
 }
 
 Ref<mx_array> mx_array::view(size_t offset, int32_t dtype, Shape shape) {
-  return wrap(data_.chunk, data_.offset + offset, dtype, std::move(shape));
+  size_t start = 0;
+  if (__builtin_add_overflow(data_.offset, offset, &start)) start = SIZE_MAX;  // which no memory reaches
+  return wrap(data_.chunk, start, dtype, std::move(shape));
 }
 
 void mx_array::set_shape(Shape shape) {

@@ -73,7 +73,10 @@ class Engine {
 
   mx_engine_api api{};
   std::vector<std::pair<uint32_t, uint32_t>> pushed;  // reads, writes of each operation; guarded by mutex_
-  std::vector<int32_t> priorities;                    // of each operation; guarded by mutex_
+  std::vector<mx_operation> operations;  // what was pushed, with lists that are gone; guarded by mutex_
+  // The stream of an accelerator, and how it is waited for.  Set before anything is pushed there.
+  std::function<void*(mx_context)> stream = [](mx_context) { return nullptr; };
+  std::function<void(void*)> settle = [](void*) {};
 
  private:
   static int32_t push(void* self, const mx_operation* given, mx_failure**, mx_error*) {
@@ -84,17 +87,19 @@ class Engine {
     {
       std::lock_guard<std::mutex> lock(engine->mutex_);
       engine->pushed.emplace_back(given->n_reads, given->n_writes);
-      engine->priorities.push_back(given->priority);
+      engine->operations.push_back(*given);
     }
     const mx_operation operation = *given;
     const std::vector<mx_variable*> writes(given->writes, given->writes + given->n_writes);
     for (mx_variable* variable : seen) ++variable->pending;
-    engine->add([operation, writes, seen] {
+    engine->add([engine, operation, writes, seen] {
       mx_run_context run{};
       run.size = sizeof run;
       run.worker = 1;
       run.context = operation.context;
+      run.stream = engine->stream(operation.context);
       mx_failure* failure = operation.run(operation.argument, &run);
+      if (run.stream != nullptr) engine->settle(run.stream);
       for (mx_variable* variable : writes) {
         if (failure == nullptr) continue;
         failure->retain(failure);

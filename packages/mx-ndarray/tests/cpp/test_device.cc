@@ -1,34 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device.hpp"
+#include "device_loader.hpp"
 #include "invoke.hpp"
 #include "kernels.hpp"
 #include "workspace.hpp"
 
 using namespace kernels;
+using fakes::DeviceLoader;
+using fakes::kType;
 using mx::nd::mode;
 using mx::nd::Workspace;
 
 namespace {
-
-constexpr int32_t kType = MX_FIRST_PLUGIN_DEVICE;
-
-// The host's services, and an accelerator.
-struct DeviceLoader final : mx::nd::ServiceLoader {
-  DeviceLoader() { mx::nd::Runtime::instance().set_loader(this); }
-  const mx_engine_api* engine() override { return &host.engine_.api; }
-  const mx_storage_api* storage(int32_t type) override {
-    return type == kType ? &memory.api : &host.storage_.api;
-  }
-  const mx_resource_api* random(int32_t) override { return &host.random_.api; }
-  const mx_device_api* device(int32_t type) override {
-    if (type != kType) throw mx::Error(MX_ERROR, "no device");
-    return &table.api;
-  }
-  std::string device_name(int32_t type) override { return "type" + std::to_string(type); }
-  fakes::Loader host;
-  fakes::DeviceStorage memory;
-  fakes::Device table{kType};
-};
 
 std::string refusal_of(mx_context context) {
   try {
@@ -120,8 +102,8 @@ void copies_have_the_priority_of_their_thread(DeviceLoader& loader) {
   mode().priority = 0;
   mx::nd::copy(*b, *a, nullptr);
   loader.host.engine_.drain();
-  const std::vector<int32_t>& seen = loader.host.engine_.priorities;
-  CHECK(seen.size() == 2 && seen[0] == 5 && seen[1] == 0);
+  const std::vector<mx_operation>& seen = loader.host.engine_.operations;
+  CHECK(seen.size() == 2 && seen[0].priority == 5 && seen[1].priority == 0);
 }
 
 }  // namespace

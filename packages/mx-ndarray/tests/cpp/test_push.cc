@@ -57,13 +57,79 @@ void requests(fakes::Engine& engine) {
 }
 
 void arrays_of_another_signature_are_refused() {
-  Ref<Call> call = kernels::call(add, 2, 2);
-  Ref<Array> a = array({1, 2});
-  Ref<Array> longer = array({1, 2, 3});
-  test::error_of([&] { push(*call, {a.get()}, {a.get()}); });
-  test::error_of([&] { push(*call, {a.get(), longer.get()}, {a.get()}); });
-  test::error_of([&] { push(*call, {a.get(), a.get()}, {longer.get()}); });
-  test::error_of([&] { push(*call, {a.get(), a.get()}, {a.get(), a.get()}); });
+  Ref<Call> call = kernels::call(add, 2, 2, 2);
+  const int64_t two = 2;
+  Ref<Array> a = array({1, 2}), longer = array({1, 2, 3});
+  Ref<Array> whole = Array::create({MX_CPU, 0}, MX_INT32, Shape(1, &two));
+  Ref<Array> pending = Array::unshaped({MX_CPU, 0}, MX_FLOAT32);
+  const auto refusal = [&](std::vector<Array*> in, std::vector<Array*> out, mx_status code) {
+    return test::error_of([&] { push(*call, std::move(in), std::move(out)); }, code);
+  };
+  const std::vector<Array*> both{a.get(), a.get()};
+  const std::string expected = ": expected shape (2,) of type code 0, got ";
+  CHECK(refusal({a.get()}, both, MX_ERROR_VALUE) ==
+        "[test] expected 2 inputs, 2 outputs, 0 scalars, got 1, 2, 0");
+  CHECK(refusal(both, {a.get()}, MX_ERROR_VALUE) ==
+        "[test] expected 2 inputs, 2 outputs, 0 scalars, got 2, 1, 0");
+  for (const size_t at : {0, 1}) {
+    const auto with = [&](Array& other) {
+      std::vector<Array*> list = both;
+      list[at] = &other;
+      return list;
+    };
+    const std::string input = "[test] input " + std::to_string(at) + expected;
+    const std::string output = "[test] output " + std::to_string(at) + expected;
+    CHECK(refusal(with(*longer), both, MX_ERROR_SHAPE) == input + "(3,) of type code 0");
+    CHECK(refusal(with(*whole), both, MX_ERROR_SHAPE) == input + "(2,) of type code 4");
+    CHECK(refusal(with(*pending), both, MX_ERROR_SHAPE) == input + "(0,) of type code 0");
+    CHECK(refusal(both, with(*longer), MX_ERROR_SHAPE) == output + "(3,) of type code 0");
+    CHECK(refusal(both, with(*whole), MX_ERROR_SHAPE) == output + "(2,) of type code 4");
+  }
+  call->n_scalars = 1;
+  test::error_of([&] { push(*call, both, both); }, MX_ERROR_VALUE);
+}
+
+void variables_are_named_once_and_as_written_where_they_are(fakes::Engine& engine) {
+  const auto nothing = [](const mx_plan*, const mx_kernel_context*, const mx_tensor*, uint32_t, const mx_tensor*,
+                          const uint8_t*, uint32_t, mx_error*) -> int32_t { return MX_OK; };
+  Ref<Call> call = kernels::call(nothing, 3, 1, 2);
+  Ref<Array> a = array({1}), b = array({1}), c = array({1}), d = array({1}), e = array({1});
+  const auto named = [&](std::vector<Array*> in, std::vector<Array*> out, std::vector<uint8_t> req) {
+    mx::nd::push(*call, in.data(), 3, out.data(), req.data(), 2, nullptr, 0, false, 0, nullptr);
+    engine.drain();
+    return engine.pushed.back();
+  };
+  using Named = std::pair<uint32_t, uint32_t>;  // read, written
+  const std::vector<uint8_t> write{MX_REQ_WRITE, MX_REQ_WRITE}, first{MX_REQ_WRITE, MX_REQ_NULL};
+  CHECK(named({a.get(), b.get(), c.get()}, {d.get(), e.get()}, write) == Named(3, 2));
+  CHECK(named({a.get(), b.get(), c.get()}, {d.get(), e.get()}, first) == Named(3, 1));
+  CHECK(named({a.get(), b.get(), a.get()}, {d.get(), d.get()}, write) == Named(2, 1));
+  CHECK(named({a.get(), d.get(), d.get()}, {d.get(), e.get()}, write) == Named(1, 2));
+  call->mutated = {2};
+  CHECK(named({a.get(), b.get(), c.get()}, {d.get(), e.get()}, first) == Named(2, 2));
+  call->shape_only = {true, false, false};
+  CHECK(named({a.get(), b.get(), c.get()}, {d.get(), e.get()}, first) == Named(1, 2));
+  const std::vector<uint8_t> none{MX_REQ_NULL, MX_REQ_NULL};
+  CHECK(named({a.get(), b.get(), c.get()}, {d.get(), e.get()}, none) == Named(1, 1));  // its state alone
+}
+
+void one_of_several_results_may_share_memory(fakes::Engine& engine) {
+  // outputs[0] and outputs[1] are the input backwards
+  Ref<Call> call = kernels::call(
+      [](const mx_plan* plan, const mx_kernel_context* context, const mx_tensor* in, uint32_t,
+         const mx_tensor* out, const uint8_t* req, uint32_t, mx_error* error) -> int32_t {
+        reverse(plan, context, in, 1, &out[0], &req[0], 1, error);
+        return reverse(plan, context, in, 1, &out[1], &req[1], 1, error);
+      },
+      1, 3, 2);
+  for (const size_t shared : {0, 1}) {
+    Ref<Array> x = array({1, 2, 3}), other = array({7, 7, 7});
+    std::vector<Array*> out{other.get(), other.get()};
+    out[shared] = x.get();
+    push(*call, {x.get()}, out);
+    engine.drain();
+    CHECK(values(*x) == (Values{3, 2, 1}) && values(*other) == (Values{3, 2, 1}));
+  }
 }
 
 void arrays_may_go_while_work_is_pending(fakes::Loader& loader) {
@@ -245,6 +311,8 @@ int main() {
   what_cannot_work_in_place_is_computed_aside(loader.engine_);
   requests(loader.engine_);
   arrays_of_another_signature_are_refused();
+  variables_are_named_once_and_as_written_where_they_are(loader.engine_);
+  one_of_several_results_may_share_memory(loader.engine_);
   loader.engine_.drain();
   CHECK(loader.storage_.alive == 0);
   arrays_may_go_while_work_is_pending(loader);
