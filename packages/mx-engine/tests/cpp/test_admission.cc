@@ -163,6 +163,42 @@ void running_operations_push_while_a_fork_holds() {
   CHECK(table.wait_all().empty());
 }
 
+void only_one_thread_forks() {
+  const Table table(1);
+  auto& lifecycle = static_cast<Engine*>(table.self())->lifecycle();
+  CHECK(lifecycle.hold_for_fork() && !lifecycle.hold_for_fork());
+  CHECK(lifecycle.try_close_for_fork(false) && !lifecycle.hold_for_fork());
+  std::thread([&] { CHECK(!lifecycle.hold_for_fork() && !lifecycle.try_close_for_fork(true)); }).join();
+  mx_error error{};
+  CHECK(table.try_push({}, work_a_moment, nullptr, &error) == MX_ERROR);
+  CHECK(std::string(error.message) == "nothing can be pushed by a thread that is about to fork");
+  std::thread([&] { lifecycle.open_after_fork(); }).join();  // another thread's fork it does not end
+  CHECK(table.try_push({}, work_a_moment, nullptr, &error) == MX_ERROR);
+  lifecycle.open_after_fork();
+  table.push({}, work_a_moment);
+  CHECK(table.wait_all().empty() && lifecycle.hold_for_fork());
+  lifecycle.open_after_fork();
+}
+
+void forks_after_the_end_need_not_wait() {
+  const Table table(1);
+  auto& lifecycle = static_cast<Engine*>(table.self())->lifecycle();
+  const auto push = [&] {
+    mx_error error{};
+    const int32_t status = table.try_push({}, work_a_moment, nullptr, &error);
+    CHECK(status == MX_OK || test::has(error.message, "the engine was shut down"));
+    return status;
+  };
+  CHECK(lifecycle.close(1'000'000'000) && push() == MX_ERROR_SHUTDOWN);
+  CHECK(lifecycle.hold_for_fork() && lifecycle.try_close_for_fork(false));
+  lifecycle.open_after_fork();
+  CHECK(push() == MX_ERROR_SHUTDOWN);  // closed as it was
+  lifecycle.notify_shutdown();
+  CHECK(!lifecycle.hold_for_fork() && lifecycle.try_close_for_fork(false));
+  lifecycle.open_after_fork();
+  CHECK(push() == MX_ERROR_SHUTDOWN && lifecycle.close(1'000'000'000));
+}
+
 void handlers_of_the_exit_push_and_others_do_not() {
   const Table table(2);
   auto* engine = static_cast<Engine*>(table.self());
@@ -191,6 +227,8 @@ int main() {
       {"operations that push", operations_that_push_are_never_held},
       {"a fork holds pushes back", a_fork_holds_other_threads_back},
       {"operations push while a fork holds", running_operations_push_while_a_fork_holds},
+      {"one fork at a time", only_one_thread_forks},
+      {"a fork after the end", forks_after_the_end_need_not_wait},
       {"handlers of the exit", handlers_of_the_exit_push_and_others_do_not},
   });
 }
