@@ -2,6 +2,7 @@
 """check_kernel accepts right kernels and names the request that a wrong one gets wrong."""
 
 import ctypes as c
+from threading import Lock
 from time import sleep
 
 import numpy as np
@@ -177,6 +178,27 @@ def keeps_results_in_itself(x, y, req):
     right(result, y, req)
 
 
+def python_that_keeps_its_input(call):
+    kept = {}
+
+    def run(ctx, inputs):
+        kept["x"] = inputs[0]
+        return [kept["x"] * 2]
+
+    return run
+
+
+def python_with_a_lock(call):
+    kept, lock = {}, Lock()
+
+    def run(ctx, inputs):
+        with lock:
+            kept["x"] = inputs[0]
+            return [kept["x"] * 2]
+
+    return run
+
+
 KERNELS = (
     right, ignores_add, ignores_null, not_in_place, inaccurate, overwrites_its_input, writes_behind, writes_before,
     writes_behind_its_input, reads_outside, writes_behind_its_scratch, writes_before_its_scratch, uses_its_scratch,
@@ -194,9 +216,13 @@ def registered(site):
     lines.append("    registry.add('check_twice', 'cpu', 'python', lambda call: lambda ctx, x: [2 * x[0]])")
     lines.append("    registry.add('check_twice', 'cpu', 'none', lambda call: None)")
     lines.append("    registry.add('check_twice', 'cpu', 'number', lambda call: 3)")
+    for name in ("python_that_keeps_its_input", "python_with_a_lock"):
+        lines.append(f"    registry.add('check_twice', 'cpu', '{name}', MAKE['{name}'])")
     import builtins
 
     builtins.MAKE = {compute.__name__: kernel(compute) for compute in KERNELS}
+    for make in (python_that_keeps_its_input, python_with_a_lock):
+        builtins.MAKE[make.__name__] = make
     site.add("kernels", "\n".join(lines))
     with operators.temporary(Twice):
         yield
@@ -222,6 +248,10 @@ def test_a_right_kernel_is_compared_for_every_request():
 def test_a_python_kernel_is_compared_for_every_type():
     done = check_kernel("check_twice", variant="python")
     assert {checked.dtype for checked in done} == {"float32", "float64", "float16", "bfloat16"}
+
+
+def test_a_kernel_with_a_lock_of_its_own_passes():
+    assert check_kernel("check_twice", variant="python_with_a_lock")
 
 
 def test_a_right_kernel_with_scratch_memory_passes():
@@ -260,6 +290,7 @@ WHERE = r"\[check_twice\] NoParams\(\) on float32\[2, 3\]: "
         ),
         ("reads_scratch_it_has_not_written", "x and y nan location mismatch|nan"),
         ("keeps_results_in_itself", "runs by 4 threads at the same time give other values than a run alone"),
+        ("python_that_keeps_its_input", "runs that are stopped for another run in between"),
         ("number", "make returned a int; expected a plan, a kernel table, a function or None"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -21,11 +21,15 @@ from mx_core.testing.concurrent import apart, enlarged, together
 from mx_core.testing.kernel_runs import fresh, prepared, results_of, written
 from mx_core.testing.kernel_values import TOLERANCES, Checked, tolerance_of, wide
 from mx_core.testing.plan import buffer
+from mx_core.testing.python_stops import lines_of, stopped_at
 
 #: threads that run one kernel at the same time, how long each does in seconds, and fewest and most runs of each
 THREADS, SECONDS, ROUNDS = 4, 0.01, (4, 100)
 #: how often a run is stopped in the middle, how long that takes together and one stop at most, in milliseconds
 STOPS, LIMIT, PATIENCE = 100, 150, 5
+STOPPED = "stopped in the middle for another run"
+#: lines of a kernel in Python before which it is stopped, at most
+LINES = 32
 #: seconds after which another thread may run Python: several threads are then in a kernel written in it
 SWITCH = 1e-5
 
@@ -36,7 +40,7 @@ def check_threads(
     """Runs of one kernel that overlap give what each gives alone.
 
     Runs have arrays of their own, with other values, as large as the operator takes them (`enlarged`). First several
-    threads run the kernel at the same time. Then a run of a plan is stopped in the middle, the plan runs on other
+    threads run the kernel at the same time. Then a run is stopped in the middle, the kernel runs on other
     arrays, and the first goes on: this finds on one processor, too, what two runs share. An operator that keeps a
     state between runs is left out; so is a kernel that declines the case.
 
@@ -56,7 +60,9 @@ def check_threads(
         made, cases, f"{larger.describe()}: {spec.variant}", partial(_equal, rtol=rtol, atol=atol)
     )
     done = [check.together()]
-    if not callable(made) and not case.op.dynamic_output:
+    if callable(made):
+        done.append(check.stopped_at_lines())
+    elif not case.op.dynamic_output:
         done.append(check.stopped())
     return [Checked(spec.variant, dtype, request) for request in done]
 
@@ -94,8 +100,7 @@ class _Overlapping:
 
     def stopped(self) -> str:
         """Runs are stopped in the middle, for others."""
-        what = "stopped in the middle for another run"
-        progress.announce(self._where, what)
+        progress.announce(self._where, STOPPED)
         pairs = [fresh(one) for one in self._cases[:2]]
         one, other = (([buffer(x) for x in given], [buffer(x) for x in found]) for given, found in pairs)
         case = self._cases[0]
@@ -105,8 +110,32 @@ class _Overlapping:
         wrong = sum(
             not self._equal(self._read(i, tensors), self._alone[i]) for i, tensors in _numbered(differing)
         )
-        self._check(wrong, f"runs that are stopped for another run in between ({rounds}), or these, give")
-        return what
+        self._check(
+            wrong, f"{wrong} of {rounds} runs that are stopped for another run in between, or these, give"
+        )
+        return STOPPED
+
+    def stopped_at_lines(self) -> str:
+        """Runs of a function are stopped before some of its lines, for another run in another thread."""
+        progress.announce(self._where, STOPPED)
+        run = partial(results_of, self._made, self._cases[0])
+        total = lines_of(run)
+        wrong = 0
+        places = sorted({total * i // LINES for i in range(LINES)})
+        for line in places:
+            between: list[list[Array]] = []
+            found = stopped_at(line, run, partial(self._run_between, between), PATIENCE / 1000)
+            results = zip([found, *between], self._alone, strict=False)
+            wrong += len(between) != 1 or not all(self._equal(x, alone) for x, alone in results)
+        self._check(
+            wrong,
+            f"{wrong} of {len(places)} runs that are stopped for another run in between, or these, give",
+        )
+        return STOPPED
+
+    def _run_between(self, kept: list[list[Array]]) -> None:
+        with suppress(Exception):  # it keeps no results then
+            kept.append(results_of(self._made, self._cases[1]))
 
     def _read(self, i: int, tensors: Sequence[bytes]) -> list[Array]:
         """Outputs and what is written of the inputs, from the bytes of all."""
