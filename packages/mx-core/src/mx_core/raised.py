@@ -13,7 +13,9 @@ from typing import Any
 _CORE = str(Path(__file__).parent)
 _STANDARD = str(Path(os.__file__).parent)
 #: parts of the paths of libraries that plug-ins are written with
-_LIBRARIES = (f"{os.sep}numpy{os.sep}", f"{os.sep}ml_dtypes{os.sep}")
+_LIBRARIES = tuple(f"{os.sep}{name}{os.sep}" for name in ("numpy", "ml_dtypes", "pluggy"))
+#: lines of a traceback that are kept, the last ones, with a plug-in's and without
+_FRAMES, _WITHOUT = 8, 3
 
 
 def last_line(error: BaseException) -> tuple[str, str | None]:
@@ -33,6 +35,24 @@ def _is_own(file: str) -> bool:
     """A file that belongs neither to mx_core nor to a library."""
     standard = file.startswith(_STANDARD) and "site-packages" not in file
     return not (file.startswith((_CORE, "<frozen")) or standard or any(part in file for part in _LIBRARIES))
+
+
+def own_traceback(error: BaseException) -> str:
+    """The traceback from the first line of a plug-in on, at most eight lines of it, and those of its causes.
+
+    What called the plug-in, which is the same for all of them, is left out. Without a line of a plug-in it has three.
+    """
+    return "".join(_shortened(traceback.TracebackException.from_exception(error)).format())
+
+
+def _shortened(told: traceback.TracebackException) -> traceback.TracebackException:
+    for cause in (told.__cause__, told.__context__):
+        if cause is not None:
+            _shortened(cause)
+    frames = [frame for frame in told.stack if not frame.filename.startswith("<frozen")]
+    first = next((i for i, frame in enumerate(frames) if _is_own(frame.filename)), -_WITHOUT)
+    told.stack = traceback.StackSummary.from_list(frames[first:][-_FRAMES:])
+    return told
 
 
 def first_line(function: Callable[..., Any]) -> str:

@@ -104,6 +104,45 @@ def test_show_has_the_traceback(mx, site):
     assert "Traceback" in output and "import no_such_module" in output
 
 
+DEEP = """
+    def down(n):
+        return down(n - 1) if n else {}["licence"]
+
+    def mx_register_kvstores(registry):
+        try:
+            down(20)
+        except KeyError as error:
+            raise RuntimeError("no licence") from error
+"""
+
+
+def test_the_traceback_has_lines_of_the_plugin_only(mx, site):
+    site.add("sick", DEEP)
+    _, output = mx("plugins", "show", "sick")
+    files = [line for line in output.splitlines() if line.startswith('  File "')]
+    assert 2 <= len(files) <= 9 and all("fake_mx_sick_sick.py" in line for line in files)
+    assert "down(20)" not in output and "KeyError: 'licence'" in output
+    assert output.index("direct cause") < output.index(
+        "RuntimeError: no licence\nraised in mx_register_kvstores"
+    )
+
+
+def test_one_of_a_kind_is_singular(mx, site):
+    source = """
+        def mx_register_kvstores(registry):
+            registry.add("near", "json:loads")
+
+        def mx_register_graph_passes(registry):
+            registry.add("one", "graph", "json:loads")
+
+        def mx_register_image_codecs(registry):
+            for name in ("a", "b"):
+                registry.add(name, (f".{name}",), "json:loads", "json:loads")
+    """
+    site.add("acme", source)
+    assert "  1 graph pass, 1 kvstore, 2 image codecs" in mx("plugins")[1]
+
+
 def test_show_of_an_unknown_plugin_lists_the_others(mx, site):
     site.add("stores", STORES)
     status, output = mx("plugins", "show", "store")

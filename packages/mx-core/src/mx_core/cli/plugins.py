@@ -149,8 +149,16 @@ def _summary(record: PluginRecord) -> str:
     if record.error:
         return record.error.splitlines()[0]
     counts = Counter(kind for kind, _ in record.contributions)
-    parts = [f"{count} {kind.replace('_', ' ')}" for kind, count in counts.items()]
+    parts = [_counted(count, kind) for kind, count in counts.items()]
     parts += [f"SET ASIDE {fault.entry.name}: {fault.error}" for fault in plugins.faults(record.name)]
     if record.seconds >= 1 and not record.is_first_party:
         parts.append(f"loaded in {record.seconds:.1f} s")
     return ", ".join(parts)
+
+
+def _counted(count: int, kind: str) -> str:
+    """`2 graph passes`, `1 graph pass`."""
+    words = kind.replace("_", " ")
+    if count == 1:
+        words = words.removesuffix("es") if words.endswith("sses") else words.removesuffix("s")
+    return f"{count} {words}"

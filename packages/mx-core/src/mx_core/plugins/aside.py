@@ -7,7 +7,6 @@ malformed calls `set_aside` and goes on with the next candidate. The user is war
 
 from __future__ import annotations
 
-import traceback
 import warnings
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from mx_core import environment
 from mx_core.errors import PluginError, PluginWarning
 from mx_core.forks import ForkSafeLock
 from mx_core.plugins.registries import Entry
+from mx_core.raised import own_traceback
 from mx_core.signals import let_pass
 
 
@@ -48,7 +48,7 @@ def set_aside(entry: Entry, error: Exception | str) -> None:
     if isinstance(error, Exception):
         let_pass(error)
         text = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
-        fault = Fault(entry, text, "".join(traceback.format_exception(error)))
+        fault = Fault(entry, text, own_traceback(error))
     else:
         fault = Fault(entry, error)
     if environment.strict_plugins():

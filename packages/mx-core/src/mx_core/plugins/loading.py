@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import inspect
-import traceback
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from types import ModuleType
@@ -19,6 +18,7 @@ from mx_core.plugins import hookspecs
 from mx_core.plugins.discovery import PluginRecord, check_hook_api
 from mx_core.plugins.registrars import REGISTRARS
 from mx_core.plugins.registries import Registry, Transaction
+from mx_core.raised import own_traceback
 from mx_core.signals import let_pass
 
 
@@ -73,7 +73,7 @@ def load(
                 record,
                 state="broken",
                 error=text,
-                traceback="".join(traceback.format_exception(error)),
+                traceback=own_traceback(error),
                 contributions=_contributions(transaction),
                 hooks=hooks,
             ),
