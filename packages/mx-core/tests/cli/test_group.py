@@ -12,20 +12,6 @@ from mx_core import lifecycle
 from mx_core.cli import cli
 from mx_core.errors import ArgumentError
 
-
-@pytest.fixture
-def mx(site):
-    """Runs `mx` with the plug-ins of `site`; gives (exit status, output)."""
-
-    def run(*arguments):
-        result = CliRunner().invoke(cli, arguments)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result.exit_code, result.output
-
-    return run
-
-
 STORES = """
     import mx_core
 
@@ -340,74 +326,6 @@ def test_check_finds_the_kernel_that_is_wrong(mx, site):
     assert "not checked  kernels 'acme_twice/cpu/shy'" in output
 
 
-TRAINED = """
-    import numpy as np
-
-    class Raising:
-        def __init__(self):
-            raise RuntimeError("no licence")
-
-    class Sized:
-        def __init__(self, size):
-            self.size = size
-
-    class Files:
-        def __init__(self, path="no_such_file"):
-            open(path)
-
-    def mx_register_data_iters(registry):
-        registry.add("Raising", Raising)
-        registry.add("Sized", Sized)
-        registry.add("Files", Files)
-"""
-
-
-def test_check_fails_an_iterator_whose_constructor_raises(mx, site):
-    site.add("acme", TRAINED)
-    status, output = mx("plugins", "check", "acme")
-    assert status == 1
-    assert "FAILED  data iters 'Raising': can be made\n        RuntimeError: no licence" in output
-    assert "not checked  data iters 'Sized'" in output and "missing a required argument: 'size'" in output
-    assert "not checked  data iters 'Files'" in output
-
-
-NEVER = """
-    from mx_core.operator import Operator
-
-    class RowScale(Operator):
-        name = "row_scale"
-        arguments = ("data", "scale")
-        differentiable = False
-
-        def infer_shape(self, p, s):
-            data = s.get("data")
-            if data is not None:
-                s.assign("scale", data[:1])
-            s.assign("output", data)
-
-        def reference(self, p, inputs, ctx):
-            {body}
-
-    def mx_register_operators(registry):
-        registry.add(RowScale)
-"""
-
-
-@pytest.mark.parametrize(
-    ("body", "last"),
-    [
-        ("raise RuntimeError('no licence')", "RuntimeError: no licence"),
-        ("return [inputs[0] * inputs[1].reshape(3, 5)]", "ValueError: cannot reshape"),
-    ],
-)
-def test_check_fails_an_operator_that_can_never_run(mx, site, body, last):
-    site.add("acme", NEVER.format(body=body))
-    status, output = mx("plugins", "check", "acme")
-    assert status == 1
-    assert "FAILED  operators 'row_scale': the reference runs" in output
-    assert f"it raises for every input that inference accepts; last: {last}" in output
-
-
 def test_an_error_of_mx_is_one_line():
     code = (
         "import os; os.environ.update(MX_DISABLE_PLUGINS='', MX_STRICT_PLUGINS='1');"
@@ -463,108 +381,6 @@ def test_what_is_set_aside_shows_everywhere(mx, site, monkeypatch):
     assert "no_such_module" in problems["plug-in acme: kvstores far"]
 
 
-DECLARED = """
-    import numpy as np
-    from mx_core import expression as X
-    from mx_core.operator import Operator, SimpleOp
-
-    class Declared({base}):
-        name = "acme_declared"
-        {body}
-
-    def mx_register_operators(registry):
-        registry.add(Declared)
-"""
-
-
-def check_declared(mx, site, base, body):
-    """Exit status and output of the check of an operator."""
-    indented = body.strip().replace("\n", "\n        ")
-    site.add("acme", DECLARED.format(base=base, body=indented))
-    return mx("plugins", "check", "acme")
-
-
-BRANCHING = """
-def function(self, p, data):
-    if data > 0:
-        return data
-    return -data
-"""
-BRANCHING_GRADIENT = """
-def function(self, p, data):
-    return data * data
-def gradient_function(self, p, out_grad, data):
-    return out_grad if data > 0 else -out_grad
-"""
-TYPING = """
-differentiable = False
-def infer_shape(self, p, s):
-    s.assign("outptu", s.get("data"))
-def reference(self, p, inputs, ctx):
-    return [inputs[0]]
-"""
-LEFT_OUT = """
-arguments = ("lhs", "rhs")
-def gradient(self, p, g):
-    return {"lhs": g.out_grad()}
-def reference(self, p, inputs, ctx):
-    return [inputs[0] + 3 * inputs[1]]
-"""
-
-
-@pytest.mark.parametrize(
-    ("base", "body", "said"),
-    [
-        ("SimpleOp", BRANCHING, ["Declared.function cannot be traced", "(if data > 0:)", "write where(condition"]),
-        ("SimpleOp", BRANCHING_GRADIENT, ["Declared.gradient_function cannot be traced", "if data > 0", "write where"]),
-        (
-            "SimpleOp",
-            "differentiable = False\ndef function(self, p, data):\n    return 2 * data",
-            ["differentiable = False says that the gradient of data is zero, but numerically it is ", "custom_gradient"],
-        ),
-        (
-            "Operator",
-            "differentiable = False\ndef reference(self, p, inputs, ctx):\n    return [np.exp(inputs[0])]",
-            ["differentiable = False says that the gradient of data is zero"],
-        ),
-        ("Operator", LEFT_OUT, ["the declaration says that the gradient of rhs is zero, but numerically it is "]),
-        (
-            "Operator",
-            TYPING,
-            ["infer_shape asks for 'outptu', the tensors are data, output; did you mean 'output'?"],
-        ),
-        (
-            "Operator",
-            "differentiable = False\ndef reference(self, p, inputs, ctx):\n    assert inputs[0].ndim == 9\n    return inputs",
-            ["AssertionError, at ", "(assert inputs[0].ndim == 9)"],
-        ),
-    ],
-)  # fmt: skip
-def test_check_finds_what_is_wrong_with_a_declaration(mx, site, base, body, said):
-    status, output = check_declared(mx, site, base, body)
-    assert status == 1, output
-    failed = output[output.index("FAILED  operators 'acme_declared'") :]
-    for part in said:
-        assert part in failed, output
-    assert "fake_mx_acme_acme.py:" in failed or "gradient of" in failed or "outptu" in failed
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "function = staticmethod(lambda p, data: X.round(data))",
-        "function = staticmethod(lambda p, data: X.sign(data))",
-        "function = staticmethod(lambda p, data: data > 0)",
-        "custom_gradient = True\nfunction = staticmethod(lambda p, data: 2 * data)",
-        "without_gradient = ('data',)\nfunction = staticmethod(lambda p, data: 2 * data)",
-    ],
-)
-def test_check_accepts_a_gradient_that_is_zero_or_meant_to_be(mx, site, body):
-    status, output = check_declared(mx, site, "SimpleOp", f"differentiable = False\n{body}")
-    assert status == 0, output
-    assert "operators 'acme_declared': the gradient is that of the reference" in output
-
-
 def test_check_and_show_take_the_name_of_the_distribution(mx, site):
     site.add("stores", STORES.replace("NoSuchStore", "Counter"), distribution="acme-z")
     assert (
@@ -579,50 +395,6 @@ def test_a_distribution_without_a_plugin_is_told(mx, site):
     status, output = mx("plugins", "check", "acme-z")
     assert status == 1
     assert "distribution 'acme-z' is installed and has no entry point of the group 'mx.plugins.v1'" in output
-
-
-EVENTS = """
-    def mx_diagnostics():
-        return {diagnostics}
-
-    def mx_select_kernel(op, call, candidates):
-        {selection}
-
-    def mx_shutdown():
-        pass
-"""
-ELEMENTWISE = """
-    from mx_core.operator import SimpleOp
-
-    class Twice(SimpleOp):
-        name = "acme_twice"
-        def function(self, p, data):
-            return 2 * data
-
-    def mx_register_operators(registry):
-        registry.add(Twice)
-"""
-
-
-def test_check_calls_hooks_that_answer(mx, site):
-    site.add("acme", ELEMENTWISE)
-    site.add("good", EVENTS.format(diagnostics="{'port': '1'}", selection="return candidates[-1]"))
-    status, output = mx("plugins", "check", "good")
-    assert status == 0, output
-    assert "ok      hook 'mx_diagnostics': it gives a mapping of texts" in output
-    assert "ok      hook 'mx_select_kernel': it answers with a candidate or None" in output
-    assert "not checked  hook 'mx_shutdown': answer" in output
-    site.add("bad", EVENTS.format(diagnostics="['a line']", selection="return candidates"))
-    status, output = mx("plugins", "check", "bad")
-    assert status == 1
-    assert "FAILED  hook 'mx_diagnostics'" in output and "got ['a line']" in output
-    assert "FAILED  hook 'mx_select_kernel': it answers with a candidate or None" in output
-    assert "expected one of the candidates or None, got [KernelSpec(" in output
-
-
-def test_check_of_a_plugin_that_brings_nothing(mx, site):
-    site.add("empty", "MX_HOOK_API = (1, 0)")
-    assert mx("plugins", "check", "empty") == (0, "not checked: it registers nothing\n")
 
 
 def test_a_part_alone_is_no_problem(mx, site, engine_source):
