@@ -24,16 +24,19 @@ def press(*_):
 def work():
     {work}
 
+def until_sent(round):  # a function of its own: CPython 3.13.0 handles no exception at the jump of a loop within `try`
+    while sent == round:
+        try:
+            work()
+        except MXNetError:
+            pass
+
 signal.signal(signal.SIGALRM, press)
 draw = random.Random(0)
 for round in range(1000):
     try:
         signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-6, {latest}))
-        while sent == round:
-            try:
-                work()
-            except MXNetError:
-                pass
+        until_sent(round)
     except KeyboardInterrupt:
         received += 1
 assert received == sent == 1000, (received, sent)
