@@ -56,8 +56,10 @@ def step(executor: Any) -> dict[str, Any]:
 def assert_same(net: Any, shape: tuple[int, ...], passes: str) -> None:
     """With these passes and without any, a step and an inference agree."""
     optimised, plain = (step(bound(net, shape, chosen)) for chosen in (passes, "none"))
+    largest = max(float(np.abs(value).max()) for value in plain.values())
     for name, value in plain.items():
-        scale = np.abs(value).max() + 0.1  # rounding is all there is of gradients that vanish
+        # Of gradients that vanish there is only rounding, which is that of the terms that cancel.
+        scale = np.abs(value).max() + 0.1 + 0.01 * largest
         np.testing.assert_allclose(optimised[name] / scale, value / scale, atol=2e-4, err_msg=name)
 
 
