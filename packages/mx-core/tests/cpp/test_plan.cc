@@ -41,6 +41,28 @@ class Halve final : public mx::Plan {
   mx::Section first_, second_;
 };
 
+// data (rows, n) minus the mean of each column.
+class Centred final : public mx::Plan {
+ public:
+  explicit Centred(mx::Signature signature)
+      : Plan("centred", std::move(signature)), means_(add_scratch<double>(input(0).shape[1])) {}
+
+ private:
+  void execute(const mx::Call& call) const override {
+    if (!call.wanted(0)) return;
+    const int64_t rows = input(0).shape[0], n = input(0).shape[1];
+    const float* x = call.input<float>(0);
+    float* y = call.target<float>(0);  // the output, or staging memory
+    double* means = call.scratch<double>(means_);
+    for (int64_t k = 0; k < n; ++k) means[k] = 0;  // what stood there is undefined
+    for (int64_t i = 0; i < rows * n; ++i) means[i % n] += x[i] / static_cast<double>(rows);
+    for (int64_t i = 0; i < rows * n; ++i) y[i] = static_cast<float>(x[i] - means[i % n]);
+  }
+  bool stages(size_t i, const uint8_t* req) const override { return req[i] == MX_REQ_ADD; }
+
+  const mx::Section means_;
+};
+
 // Arguments of a run on three numbers.
 struct Run {
   explicit Run(size_t n_outputs = 1, uint32_t n_scalars = 0) : outputs(n_outputs), requests(n_outputs, MX_REQ_WRITE) {
@@ -103,6 +125,30 @@ void staged_outputs_lie_behind_each_other() {
   second.requests = {MX_REQ_WRITE, MX_REQ_ADD};
   CHECK(second.plan->staging_bytes(second.plan.get(), second.requests.data(), 2) == 64);
   CHECK(second().empty() && second.y[0][1] == 2 && second.y[1][1] == 14);
+}
+
+void kernels_that_overwrite_are_added() {
+  Signature signature;
+  signature.inputs.emplace_back(mx::Shape{2, 2}, MX_FLOAT32);
+  signature.outputs.emplace_back(mx::Shape{2, 2}, MX_FLOAT32);
+  const mx::PlanPtr plan(new Centred(std::move(signature)));
+  CHECK(plan->n_scratch == 1 && plan->scratch_bytes[0] == 64 && plan->n_sections == 1 && plan->sections[0].bytes == 16);
+  const int64_t shape[] = {2, 2};
+  float x[] = {1, 2, 3, 6}, y[] = {10, 10, 10, 10};
+  const mx_tensor in{x, shape, sizeof x, {MX_CPU, 0}, MX_FLOAT32, 2, 0}, out{y, shape, sizeof y, {MX_CPU, 0}, MX_FLOAT32, 2, 0};
+  alignas(64) char scratch[64], staging[64];
+  void* memories[] = {scratch};
+  mx_kernel_context context{};
+  context.size = sizeof context;
+  context.threads = 1;
+  context.scratch = memories;
+  context.staging = staging;
+  const uint8_t add = MX_REQ_ADD, write = MX_REQ_WRITE;
+  mx_error error{};
+  CHECK(plan->run(plan.get(), &context, &in, 1, &out, &add, 1, &error) == MX_OK);
+  CHECK(y[0] == 9 && y[1] == 8 && y[2] == 11 && y[3] == 12);
+  CHECK(plan->run(plan.get(), &context, &in, 1, &out, &write, 1, &error) == MX_OK);
+  CHECK(y[0] == -1 && y[1] == -2 && y[2] == 1 && y[3] == 2);
 }
 
 void staging_memory_must_be_given_where_it_is_needed() {
@@ -188,6 +234,7 @@ int main() {
   return test::run({
       {"requests are kept", requests_are_kept},
       {"staged outputs lie behind each other", staged_outputs_lie_behind_each_other},
+      {"kernels that overwrite are added", kernels_that_overwrite_are_added},
       {"staging memory must be given where it is needed", staging_memory_must_be_given_where_it_is_needed},
       {"other arguments are refused", other_arguments_are_refused},
       {"sizes fit or are refused", sizes_fit_or_are_refused},

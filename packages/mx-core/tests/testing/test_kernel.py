@@ -261,6 +261,20 @@ def test_a_right_kernel_with_scratch_memory_passes():
 WHERE = r"\[check_twice\] NoParams\(\) on float32\[2, 3\]: "
 
 
+def test_a_kernel_need_not_be_registered():
+    def twice(call):
+        return lambda ctx, inputs: [2 * inputs[0]]
+
+    def thrice(call):
+        return lambda ctx, inputs: [3 * inputs[0]]
+
+    assert {checked.variant for checked in check_kernel("check_twice", inputs=[(3, 7)], make=twice)} == {
+        "twice"
+    }
+    with pytest.raises(AssertionError, match=r"on float32\[3, 7\]: thrice, function"):
+        check_kernel("check_twice", inputs=[(3, 7)], make=thrice, dtype=["float32"])
+
+
 @pytest.mark.parametrize(
     ("variant", "message"),
     [

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mx_core import kernels
-from mx_core.kernels import KernelSpec
+from mx_core.kernels import KernelCall, KernelSpec
 from mx_core.operator.declaration import Operator
 from mx_core.operator.simple import Elementwise
 from mx_core.testing.case import Array, Case, Input, make_case
@@ -28,6 +28,7 @@ def check_kernel(
     params: Mapping[str, Any] | None = None,
     inputs: Sequence[Input] | None = None,
     *,
+    make: Callable[[KernelCall], Any] | None = None,
     variant: str | None = None,
     dtype: Sequence[str] | None = None,
     low: float = -1.0,
@@ -40,11 +41,23 @@ def check_kernel(
     """Compares the CPU kernels of an operator (or one variant) with its reference.
 
     Every kernel that accepts the signature runs with requests write, null, add and, for the
-    declared pairs, in place; with one thread and with three; auxiliary states and mutated inputs
-    are compared, other inputs must stay as they are. Several threads run one plan at the same time
-    (`check_threads`), for float32 or else the first type. Element types that a kernel declines are
-    left out. Without `dtype` every floating-point type is tried (bfloat16 where ml_dtypes is
-    installed). Without `inputs` an elementwise operator is tried on several shapes, empty ones too.
+    declared pairs, in place; with one thread and with three; on arrays that begin at odd addresses.
+    Auxiliary states and mutated inputs are compared, other inputs must stay as they are. Nothing may
+    be written outside of an array or of a section of scratch memory, which is full of NaN before a
+    run. Runs that overlap must give what each gives alone (`check_threads`), for float32 or else the
+    first type. Element types that a kernel declines are left out.
+
+    Parameters
+    ----------
+    inputs : sequence of arrays, shapes or None (inferred); auxiliary states last
+        Without them an elementwise operator is tried on several shapes, empty ones too.
+    make : what `mx_register_kernels` would be given, of a kernel that need not be registered
+        It alone is checked.
+    variant : the name of one kernel; default: all
+    dtype : element types; default: every floating-point type (bfloat16 where ml_dtypes is installed)
+    low, high : the interval of made-up values
+    tolerance : relative and absolute, by element type
+    may_decline : whether it is right that no kernel accepts any of the types
 
     Returns
     -------
@@ -68,7 +81,7 @@ def check_kernel(
     for name in dtype:
         for given in cases:
             case = make_case(op, params, given, dtype=name, low=low, high=high, is_train=is_train, seed=seed)
-            for spec in kernels.candidates(case.op, "cpu"):
+            for spec in [_given(case.op, make)] if make else kernels.candidates(case.op, "cpu"):
                 if spec.variant != "reference" and variant in (None, spec.variant):
                     made = check_variant(spec, case, name, tolerance)
                     done += made
@@ -82,6 +95,10 @@ def check_kernel(
         which = "no kernel" if variant is None else f"no kernel {variant}"
         raise AssertionError(f"[{op}] {which} accepts any of {', '.join(dtype)}")
     return done
+
+
+def _given(op: Operator, make: Callable[[KernelCall], Any]) -> KernelSpec:
+    return KernelSpec(op.name, "cpu", getattr(make, "__name__", "given"), make)
 
 
 def _floating_types() -> tuple[str, ...]:
