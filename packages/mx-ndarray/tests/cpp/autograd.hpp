@@ -34,6 +34,7 @@ struct Rule {
   std::vector<std::pair<const char*, std::vector<GradientEntry>>> steps;
   std::vector<GradientEntry> grads;
   std::vector<Keep> inputs, outputs;
+  GradientEntry behind{};  // in memory after the last of `grads`: nobody may look at it
 };
 
 class Operator final : public mx::nd::Operator {
@@ -93,6 +94,8 @@ inline std::unique_ptr<mx::nd::Gradient> Operator::make_gradient(Params&) {
                            Ref<Params>::adopt(new NoParams), inputs});
   }
   made->grads = rule_.grads;
+  made->grads.push_back(rule_.behind);
+  made->grads.pop_back();
   made->inputs = rule_.inputs;
   made->outputs = rule_.outputs;
   return made;

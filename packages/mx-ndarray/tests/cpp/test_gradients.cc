@@ -236,6 +236,21 @@ void fewer_gradients_than_inputs_and_fewer_inputs_than_gradients(fakes::Engine& 
   backward({z});
   engine.drain();
   CHECK(values(*x.grad) == Values{2} && values(*state.grad) == Values{0});
+  // no result of a step belongs to the second input
+  for (const auto& [name, behind] : {std::pair{"state 1", step(0, 1)}, std::pair{"state 2", step(1)},
+                                     std::pair{"state 3", step(0, 0)}}) {
+    library().put(name, copy,
+                  {{{"multiples", {out_grad(0)}}, {"_copy", {out_grad(0)}}}, {step(0, 0)}, {}, {}, behind});
+    const Leaf own = leaf({2}), other = leaf({5});
+    const Value head = recorded(name, {own.value, other.value});
+    const Pushed pushed(engine);
+    backward({head});
+    CHECK(pushed("multiples") == 1 && pushed("_copy") == 0 && pushed("zeros_like") == 1 && pushed.all() == 3);
+    CHECK(values(*own.grad) == Values{2} && values(*other.grad) == Values{0});
+    const auto step_of = [](const mx_operation& each) { return std::string(each.name) == "multiples"; };
+    const auto last = std::find_if(engine.operations.rbegin(), engine.operations.rend(), step_of);
+    CHECK(last->n_writes == 1);
+  }
   library().put("optional", copy, {{{"multiples", {out_grad(0)}}}, {step(0, 0), step(0, 1)}, {}, {}});
   backward({recorded("optional", {x.value})});
   engine.drain();

@@ -212,6 +212,35 @@ void shapes_may_be_decided_by_the_kernel(fakes::Engine& engine) {
   CHECK(!out->pending() && values(*out) == (Values{5, 6}));
 }
 
+void several_shapes_may_be_decided_by_the_kernel(fakes::Loader& loader) {
+  Ref<Call> call = kernels::call(add, 0, 1, 2);
+  delete call->plan;
+  call->plan = plan([](const mx_plan*, const mx_kernel_context* context, const mx_tensor*, uint32_t,
+                       const mx_tensor*, const uint8_t*, uint32_t n_outputs, mx_error* error) -> int32_t {
+    int32_t status = MX_OK;
+    for (uint32_t i = 0; status == MX_OK && i < n_outputs; ++i) {
+      const int64_t size = 2 + i;
+      mx_tensor tensor{};
+      status = context->alloc_output(context, i, 1, &size, &tensor, error);
+      if (status == MX_OK) std::fill_n(static_cast<float*>(tensor.data), size, static_cast<float>(i));
+    }
+    return status;
+  });
+  call->dynamic_output = true;
+  call->seal();
+  loader.engine_.drain();
+  const int before = loader.storage_.alive;
+  {
+    Ref<Array> first = Array::unshaped({MX_CPU, 0}, MX_FLOAT32), second = Array::unshaped({MX_CPU, 0}, MX_FLOAT32);
+    push(*call, {}, {first.get(), second.get()});
+    loader.engine_.drain();
+    CHECK(values(*first) == (Values{0, 0}) && values(*second) == (Values{1, 1, 1}));
+    CHECK(loader.storage_.alive == before + 2);
+  }
+  loader.engine_.drain();
+  CHECK(loader.storage_.alive == before);  // the operation holds none of them
+}
+
 void random_offsets_are_reserved_at_the_push(fakes::Loader& loader) {
   Ref<Call> call = kernels::call(add, 0, 1);
   delete call->plan;
@@ -319,6 +348,7 @@ int main() {
   what_is_neither_read_nor_written_may_be_gone(loader);
   failures_poison_and_scratch_goes_back(loader);
   shapes_may_be_decided_by_the_kernel(loader.engine_);
+  several_shapes_may_be_decided_by_the_kernel(loader);
   random_offsets_are_reserved_at_the_push(loader);
   threads_push_together(loader);
   loader.engine_.drain();
