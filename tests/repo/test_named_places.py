@@ -30,7 +30,7 @@ FILE = re.compile(rf"[\w.\-*]+\.(?:{ENDS.replace(' ', '|')})")
 MADE = {
     "symbol.json", "prefix-symbol.json", "name-symbol.json", "model-symbol.json", "name-0000.params",
     "prefix-0001.params", "model-0010.params", "profile.json", "libmxnet.so", "runs/digits", "dist", "dist/*.whl",
-    "docs/_build/html", "docs/reference/generated", "reference/generated",
+    "docs/_build/html", "lib/fallback", "docs/reference/generated", "reference/generated",
     ".nox/wheelhouse/PYTHON/wheels/NAME-FINGERPRINT",
 }  # fmt: skip
 #: modules of others, examples of a user's, and what says itself that it is not here

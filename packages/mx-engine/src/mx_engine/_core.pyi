@@ -143,7 +143,10 @@ class Engine:
     def variable_ready(self, variable: Variable, for_write: bool = False) -> bool:
         """Whether nothing pushed so far still has to write (`for_write`: or read) it."""
     def is_reading(self, variable: Variable) -> bool:
-        """Whether the operation that runs on this thread reads the variable. False outside of operations."""
+        """Whether the operation that runs on this thread reads the variable.
+
+        False outside of operations.
+        """
     def variable_failure(self, variable: Variable) -> BaseException | None:
         """The exception because of which the variable was not written, also after a wait raised
         it; None once a later write has succeeded. Does not block."""
