@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mx_core.errors import ArgumentError
+from mx_ndarray import nd
 from mx_train import lr_scheduler as lrs
 from mx_train import optimizer
 from testkit.oracle import ORACLE
@@ -66,21 +67,51 @@ def test_many_steps_at_once_have_the_bits_of_single_ones(step: int, factor: floa
     assert at_once(700_001) == loop_of_mxnet(single, 700_001) == expected
 
 
+@pytest.mark.parametrize("step", [2.5, 1000 / 32, 10 / 3, 1.1])
+def test_steps_of_a_fraction_are_those_of_mxnet_and_go_back(step: float) -> None:
+    at_once, single = (lrs.FactorScheduler(step, 0.999, base_lr=0.3) for _ in range(2))
+    rates = []
+    for update in range(1, 3001):
+        expected = loop_of_mxnet(single, update)
+        assert single(update) == expected
+        rates.append((single.count, expected))
+    assert (at_once(3000), at_once.count) == (expected, single.count)
+    for update in (2500, 1234, 37, 1):
+        for schedule in (single, at_once):
+            schedule.rewind(update)
+            assert (schedule.count, schedule(update)) == rates[update - 1]
+
+
+def test_updates_that_are_floats_have_the_rates_of_whole_ones() -> None:
+    floats, whole = (lrs.FactorScheduler(10, 0.5, base_lr=1.0) for _ in range(2))
+    assert [floats(float(n)) for n in range(60)] == [whole(n) for n in range(60)]
+
+
+def test_an_epoch_of_a_broken_batch_is_a_step() -> None:
+    made = optimizer.SGD(learning_rate=0.1, lr_scheduler=lrs.FactorScheduler(step=1000 / 32, factor=0.9))
+    updater, weight = optimizer.get_updater(made), nd.ones((2,))
+    for _ in range(40):
+        updater(0, weight * 0, weight)
+    assert made.learning_rate == 0.1 * 0.9
+
+
+@pytest.mark.parametrize("step", [1, 1.5])
 @pytest.mark.parametrize("factor", [0.99999, 1 - 1e-9, math.nextafter(1, 0), -0.5, 0.0])
-def test_a_saved_count_of_any_size_takes_no_time(factor: float) -> None:
-    schedule = lrs.FactorScheduler(1, factor, base_lr=0.1)
+def test_a_saved_count_of_any_size_takes_no_time(factor: float, step: float) -> None:
+    schedule = lrs.FactorScheduler(step, factor, base_lr=0.1)
     start = time.process_time()
     assert schedule(2**62) == 1e-8
-    assert schedule.count == 2**62 - 1
+    assert schedule.count == pytest.approx(2**62 - step, rel=1e-15)
     assert time.process_time() - start < 1, "MXNet's loop needs minutes to centuries"
 
 
-def test_a_power_stands_for_more_steps_than_a_loop_can_make() -> None:
-    schedule = lrs.FactorScheduler(2, 1 - 1e-8, base_lr=0.1)
+@pytest.mark.parametrize("step", [2, 2.5])
+def test_a_power_stands_for_more_steps_than_a_loop_can_make(step: float) -> None:
+    schedule = lrs.FactorScheduler(step, 1 - 1e-8, base_lr=0.1)
     expected = loop_of_mxnet(schedule, 6_000_000)
     assert schedule(6_000_000) == pytest.approx(expected, rel=3e6 * 2**-53)
     schedule.rewind(400_000)
-    assert schedule.base_lr == loop_of_mxnet(lrs.FactorScheduler(2, 1 - 1e-8, base_lr=0.1), 400_000)
+    assert schedule.base_lr == loop_of_mxnet(lrs.FactorScheduler(step, 1 - 1e-8, base_lr=0.1), 400_000)
 
 
 def test_drops_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:

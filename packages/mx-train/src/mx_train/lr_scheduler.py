@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import math
+import numbers
 from collections.abc import Sequence
 
 from mx_core.errors import ArgumentError
@@ -52,7 +53,7 @@ class LRScheduler:
         self.warmup_final_lr = base_lr
         self.warmup_mode = warmup_mode
 
-    def get_warmup_lr(self, num_update: int) -> float:
+    def get_warmup_lr(self, num_update: float) -> float:
         """Rate during the warm-up."""
         if self.warmup_mode == "constant":
             return self.warmup_begin_lr
@@ -70,8 +71,8 @@ class LRScheduler:
 class FactorScheduler(LRScheduler):
     """The rate is multiplied by `factor` after every `step` updates, down to `stop_factor_lr`.
 
-    A call that changes the rate logs it. `base_lr` is the rate now and `count` the update of the last change. A program
-    may set them between updates.
+    A step may be a fraction of an update, such as `samples / batch_size`. A call that changes the rate logs it.
+    `base_lr` is the rate now and `count` the update of the last change. A program may set them between updates.
 
     The rate is multiplied once for each step, with each product rounded, as MXNet does. A call that passes more than
     2^20 steps at once (a schedule that goes on from a saved number of updates) takes a power for the steps above, which
@@ -80,7 +81,7 @@ class FactorScheduler(LRScheduler):
 
     def __init__(
         self,
-        step: int,
+        step: float,
         factor: float = 1.0,
         stop_factor_lr: float = 1e-8,
         base_lr: float = 0.01,
@@ -96,11 +97,11 @@ class FactorScheduler(LRScheduler):
         self.step = step
         self.factor = factor
         self.stop_factor_lr = stop_factor_lr
-        self.count = 0
-        self._earlier: list[tuple[int, float]] = []  # count and base_lr before each call that changed them
+        self.count: float = 0
+        self._earlier: list[tuple[float, float]] = []  # count and base_lr before each call that changed them
 
-    def __call__(self, num_update: int) -> float:
-        """The rate of update `num_update`: the first base_lr · factor^⌊(num_update − 1) / step⌋."""
+    def __call__(self, num_update: float) -> float:
+        """The rate of update `num_update`: the first base_lr · factor^(⌈num_update / step⌉ − 1)."""
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
         if self._advance(num_update):
@@ -108,14 +109,27 @@ class FactorScheduler(LRScheduler):
             logging.info(_LAST_CHANGE if stopped else _CHANGE, num_update, self.base_lr)
         return self.base_lr
 
-    def _advance(self, num_update: int) -> bool:
+    def _advance(self, num_update: float) -> bool:
         """Multiplies the rate for the steps before update `num_update`; whether there were any."""
-        steps = max(num_update - 1 - self.count, 0) // self.step
+        steps, count = self._passed(num_update)
         if steps:
             self._earlier.append((self.count, self.base_lr))
-            self.count += steps * self.step
+            self.count = count
             self.base_lr = self._multiplied(steps)
         return steps > 0
+
+    def _passed(self, num_update: float) -> tuple[int, float]:
+        """The number of steps before update `num_update`, and the count after them."""
+        count, step = self.count, self.step
+        if all(isinstance(number, numbers.Integral) for number in (num_update, count, step)):
+            steps = int(max(num_update - 1 - count, 0) // step)
+            return steps, count + steps * step
+        steps = 0
+        while num_update > count + step and steps < _MOST_PRODUCTS:  # the sums are rounded as MXNet's
+            count += step
+            steps += 1
+        left = math.ceil((num_update - count) / step) - 1 if steps == _MOST_PRODUCTS else 0
+        return steps + left, count + left * step
 
     def _multiplied(self, steps: int) -> float:
         rate = self.base_lr
@@ -127,7 +141,7 @@ class FactorScheduler(LRScheduler):
         left = steps - _MOST_PRODUCTS
         return max(rate * self.factor**left, self.stop_factor_lr) if left > 0 else rate
 
-    def rewind(self, num_update: int) -> None:
+    def rewind(self, num_update: float) -> None:
         """Takes back the changes after update `num_update`."""
         if not self._earlier or num_update > self.count:
             return
