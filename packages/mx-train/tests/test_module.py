@@ -91,10 +91,35 @@ def test_a_metric_that_names_an_output_is_right_where_the_last_batch_is_padded()
 def test_data_without_labels_is_told_which_is_missing() -> None:
     module, data = Module(network()), io.NDArrayIter(np.zeros((8, 8), np.float32), batch_size=4)
     with pytest.raises(
-        ArgumentError, match="0 labels for 1 predictions: the data has no label 'softmax_label'$"
-    ):
+        ArgumentError, match=r"0 labels for 1 predictions\n\[Module\] the data has no label 'softmax_label'$"
+    ) as caught:
         module.fit(data, num_epoch=1)
+    assert type(caught.value) is ArgumentError and caught.value.__cause__ is None
     assert module.predict(data).shape[0] == 8
+
+
+class NoRate(ArgumentError):
+    """An error of a program's own."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__(f"rate {rate} is too small")
+        self.rate = rate
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+@pytest.mark.parametrize("error", [NoRate(0.5), IndexError("list index out of range")])
+def test_errors_of_metrics_stay_what_they_are(labelled: bool, error: Exception) -> None:
+    class Failing(metric.EvalMetric):
+        def update(self, labels: object, preds: object) -> None:
+            raise error
+
+    error.__notes__ = []  # type: ignore[attr-defined]
+    module, x = Module(network()), np.zeros((8, 8), np.float32)
+    data = io.NDArrayIter(x, np.zeros(8) if labelled else None, batch_size=4)
+    with pytest.raises(type(error)) as caught:
+        module.fit(data, num_epoch=1, eval_metric=Failing("failing"))
+    assert caught.value is error
+    assert error.__notes__ == ([] if labelled else ["[Module] the data has no label 'softmax_label'"])
 
 
 def test_score_takes_batches_that_have_data_and_labels_only() -> None:

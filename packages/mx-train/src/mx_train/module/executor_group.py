@@ -22,13 +22,13 @@ def described(shape: DataDesc | tuple[str, Sequence[int]]) -> DataDesc:
 
 @contextmanager
 def absent_labels_named(names: Sequence[str]) -> Iterator[None]:
-    """Has errors of metrics name the labels that the data does not have."""
+    """Adds to errors of metrics which labels the data does not have, if it lacks any; as a note, below the message."""
     try:
         yield
-    except ArgumentError as error:
-        if not names:
-            raise
-        raise ArgumentError(f"{error}: the data has no label {', '.join(map(repr, names))}") from error
+    except Exception as error:
+        if names:
+            error.add_note(f"[Module] the data has no label {', '.join(map(repr, names))}")
+        raise
 
 
 class ExecutorGroup:
