@@ -105,16 +105,150 @@ def test_an_optimizer_and_one_that_extends_it_share_states() -> None:
         optimizer.get_updater(make(momentum=0.9)).set_states(states[0])
     for state in states:
         optimizer.get_updater(optimizer.SGD(momentum=0.9)).set_states(state)
-    with pytest.raises(ArgumentError, match="of the optimizer SGD, and the one used is Adam"):
+    with pytest.raises(
+        ArgumentError,
+        match=r"of the optimizer Faster \(which extends SGD\), and the one used is Adam: use Faster",
+    ):
         optimizer.get_updater(optimizer.Adam()).set_states(states[3])
 
 
-def test_a_program_may_rename_its_optimizer() -> None:
-    renamed = type("Quicker", (optimizer.SGD,), {})
-    states = updated(Faster(momentum=0.9)).get_states()
-    updater = optimizer.get_updater(renamed(momentum=0.9))
+def own(name: str, base: type[optimizer.Optimizer] = optimizer.Optimizer, **more: Any) -> Any:
+    """An optimizer of another package than mx."""
+
+    def create_state(self: Any, index: Any, weight: NDArray) -> tuple[NDArray, NDArray]:
+        return nd.ones(weight.shape), nd.zeros(weight.shape)
+
+    def update(self: Any, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+        self._update_count(index)
+
+    methods = {"create_state": create_state, "update": update} if base is optimizer.Optimizer else {}
+    return type(name, (base,), methods | {"__module__": "acme_optimizers.fast"} | more)
+
+
+@pytest.mark.parametrize("dump", [False, True])
+@pytest.mark.parametrize("base", [optimizer.Optimizer, optimizer.Adam, own("_Common")])
+def test_states_of_a_programs_optimizer_are_read_by_it(
+    base: type[optimizer.Optimizer], dump: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine = own("Mine", base)
+    states = updated(mine()).get_states(dump_optimizer=dump)
+    updater = optimizer.get_updater(mine())
     updater.set_states(states)
-    assert updater.get_states() == states
+    assert updater.optimizer.num_update == 1
+    updater(0, nd.ones((2, 3)), nd.ones((2, 3)))
+    optimizer.get_updater(own("Extended", mine)()).set_states(states)
+    optimizer.get_updater(base()).set_states(states)
+    assert not caplog.records
+    faster = optimizer.get_updater(mine(learning_rate=0.5))
+    faster.set_states(states)
+    assert [message.rpartition(": ")[2] for message in caplog.messages] == (
+        [f"lr {mine().lr} in the file, 0.5 here"] if dump else []
+    )
+
+
+@pytest.mark.parametrize("dump", [False, True])
+@pytest.mark.parametrize(
+    ("saved", "used", "said"),
+    [
+        (
+            own("LAMB"),
+            optimizer.Adam,
+            r"LAMB \(which extends Optimizer\), and the one used is Adam: use LAMB",
+        ),
+        (
+            optimizer.Adam,
+            own("LAMB"),
+            r"Adam, and the one used is LAMB \(which extends Optimizer\): use Adam",
+        ),
+        (
+            own("Adam"),
+            optimizer.Adam,
+            r"Adam \(which extends Optimizer\), and the one used is Adam: use Adam",
+        ),
+        (
+            optimizer.Adam,
+            own("Adam"),
+            r"Adam, and the one used is Adam \(which extends Optimizer\): use Adam",
+        ),
+        (
+            own("LAMB"),
+            own("Mine", optimizer.Adam),
+            r"LAMB .*, and the one used is Mine \(which extends Adam\)",
+        ),
+        (own("Mine", optimizer.Adam), own("LAMB"), r"Mine \(which extends Adam\), and the one used is LAMB "),
+    ],
+)
+def test_states_are_refused_where_only_one_optimizer_is_of_mx(
+    saved: Any, used: Any, said: str, dump: bool
+) -> None:
+    states = updated(saved()).get_states(dump_optimizer=dump)
+    with pytest.raises(ArgumentError, match=f"they are of the optimizer {said}"):
+        optimizer.get_updater(used()).set_states(states)
+
+
+@pytest.mark.parametrize("base", [optimizer.Optimizer, optimizer.Adam])
+def test_a_program_may_rename_its_optimizer(base: Any, caplog: pytest.LogCaptureFixture) -> None:
+    kept = updated(own("Faster", base)())
+    updater = optimizer.get_updater(own("Quicker", base)())
+    updater.set_states(kept.get_states())
+    assert updater.optimizer.num_update == 1
+    for state, expected in zip(updater.states[0], kept.states[0], strict=True):
+        np.testing.assert_array_equal(state.asnumpy(), expected.asnumpy())
+    assert caplog.messages == [
+        f"The states that were saved by the optimizer Faster (which extends {base.__name__}) are used by "
+        f"Quicker (which extends {base.__name__})."
+    ]
+
+
+@pytest.mark.parametrize("base", [optimizer.Optimizer, optimizer.Adam])
+def test_states_of_another_optimizer_that_is_registered_are_refused(
+    base: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faster, other = own("Faster", base), own("Other", base)
+    states = updated(faster()).get_states()
+    monkeypatch.setitem(optimizer.Optimizer.opt_registry._own, "faster", faster)
+    with pytest.raises(
+        ArgumentError,
+        match=rf"of the optimizer Faster \(which extends {base.__name__}\), and the one used is Other .*: use Faster",
+    ):
+        optimizer.get_updater(other()).set_states(states)
+    monkeypatch.setitem(optimizer.Optimizer.opt_registry._own, "faster", other)  # renamed; the name is kept
+    optimizer.get_updater(other()).set_states(states)
+
+
+@pytest.mark.parametrize("dumped_by", ["mxnet.optimizer.optimizer", "mx_train.optimizer.adaptive"])
+def test_a_dump_is_of_the_class_of_mx_whatever_a_program_registered(
+    dumped_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(optimizer.Optimizer.opt_registry._own, "adam", own("Adam"))
+    dump = b"\x80\x02}c" + dumped_by.encode() + b"\nAdam\n)\x81}b\x86."
+    optimizer.get_updater(optimizer.Adam()).set_states(dump)
+    with pytest.raises(ArgumentError, match="of the optimizer Adam, and the one used is SGD: use Adam"):
+        optimizer.get_updater(optimizer.SGD()).set_states(dump)
+    with pytest.raises(
+        ArgumentError, match=r"of the optimizer Adam, .* used is Adam \(which extends Optimizer\)"
+    ):
+        optimizer.get_updater(own("Adam")()).set_states(dump)
+
+
+def test_names_as_files_had_them_once() -> None:
+    def named(*names: str) -> bytes:
+        return dump_states({0: (nd.ones((2, 3)), nd.zeros((2, 3))), "__optimizer__": list(names)})
+
+    for names, kinds in (
+        (("Adam",), (optimizer.Adam, own("Mine", optimizer.Adam))),
+        (("Mine", "Adam"), (optimizer.Adam, own("Mine", optimizer.Adam), own("Yours", optimizer.Adam))),
+        (("Mine",), (own("Mine"), own("Yours"))),
+    ):
+        for kind in kinds:
+            optimizer.get_updater(kind()).set_states(named(*names))
+    for kind, names in (
+        (optimizer.Adam, ("Mine",)),
+        (own("Mine"), ("Adam",)),
+        (optimizer.SGD, ("Mine", "Adam")),
+    ):
+        with pytest.raises(ArgumentError, match=f"of the optimizer {names[0]}.*, and the one used is"):
+            optimizer.get_updater(kind()).set_states(named(*names))
 
 
 @pytest.mark.parametrize("names", ["Adam", [], [1], {"Adam": 1}])

@@ -3,35 +3,56 @@
 
 from __future__ import annotations
 
+import logging
+import sys
+from collections.abc import Mapping
 from typing import Any
 
 from mx_core.errors import ArgumentError, FileFormatError
 from mx_ndarray import NDArray
 
+_PACKAGE = __name__.partition(".")[0] + "."
+
+
+def is_public(kind: type) -> bool:
+    """Whether a class is one of mx that programs use by its name."""
+    return kind.__module__.startswith(_PACKAGE) and not kind.__name__.startswith("_")
+
 
 def names_of(kind: type, base: type) -> list[str]:
-    """The names of the public classes of mx below `base` that an optimizer's class is or extends, the nearest first.
+    """The names of an optimizer's classes, as they stand among its states.
 
-    A program's own classes have no part in it: they may be renamed from one run to the next.
+    First those of mx below `base` that it is or extends, the nearest first, then that of `base`, then those of other
+    packages or of the program, again the nearest first.
     """
-    package = base.__module__.partition(".")[0] + "."
-    return [
-        cls.__name__
-        for cls in kind.__mro__
-        if issubclass(cls, base)
-        and cls is not base
-        and cls.__module__.startswith(package)
-        and not cls.__name__.startswith("_")
-    ]
+    below = [cls for cls in kind.__mro__ if issubclass(cls, base) and cls is not base]
+    ours = [cls.__name__ for cls in below if is_public(cls)]
+    return [*ours, base.__name__, *(cls.__name__ for cls in below if not cls.__module__.startswith(_PACKAGE))]
 
 
-def check_names(saved: object, used: list[str]) -> None:
+def names_of_dumped(name: str, base: type) -> list[str] | None:
+    """`names_of` of the class of an optimizer that was dumped, which is known by its name alone; None if mx has none.
+
+    Only names of mx and MXNet are read from a dump, so a program's class of this name is another one.
+    """
+    kind = _class_of_mx(name, base)
+    return None if kind is None else names_of(kind, base)
+
+
+def check_names(saved: object, used: type, base: type, registered: Mapping[str, Any]) -> None:
     """Refuses states of another optimizer; a class and one that extends it may share states.
+
+    What a program calls its own class may change from one run to the next. So the states of a class of another name
+    are taken with a warning if both extend the same optimizer, unless the name is still that of another one.
 
     Parameters
     ----------
-    saved, used : list of str
-        What `names_of` gave when the states were saved, and gives now.
+    saved : list of str
+        What `names_of` gave when the states were saved.
+    used : type
+        The class of the optimizer that is to use them.
+    registered : mapping
+        Optimizers by name.
 
     Raises
     ------
@@ -42,12 +63,51 @@ def check_names(saved: object, used: list[str]) -> None:
         raise FileFormatError(
             f"optimizer states: expected the names of an optimizer's classes, got {saved!r:.200}"
         )
-    there, here = ([name.lower() for name in names] for names in (saved, used))
-    if there[0] not in here and here[0] not in there:
+    there, own_there = _split(saved, base)
+    here, own_here = _split(names_of(used, base), base)
+    told = (_told(there, own_there, base), _told(here, own_here, base))
+    if not _related(there, here) or _is_another(own_there, own_here, used, registered):
         raise ArgumentError(
-            f"optimizer states: they are of the optimizer {saved[0]}, and the one used is {used[0]}: use {saved[0]}, "
-            "or train without these states"
+            "optimizer states: they are of the optimizer {}, and the one used is {}: use {}, or train without these "
+            "states".format(*told, (own_there or there or [base.__name__])[0])
         )
+    if own_there and own_here and not _related(own_there, own_here):
+        logging.warning("The states that were saved by the optimizer %s are used by %s.", *told)
+
+
+def _split(names: list[str], base: type) -> tuple[list[str], list[str]]:
+    """The names of mx's classes, and of others. Files had none for `base` once, and others before those of mx."""
+    if base.__name__ in names:
+        at = names.index(base.__name__)
+        return names[:at], names[at + 1 :]
+    at = next((i for i, name in enumerate(names) if _class_of_mx(name, base) is not None), len(names))
+    return names[at:], names[:at]
+
+
+def _class_of_mx(name: str, base: type) -> type | None:
+    found = getattr(sys.modules[base.__module__.rpartition(".")[0]], name, None)
+    return found if isinstance(found, type) and issubclass(found, base) and is_public(found) else None
+
+
+def _related(first: list[str], second: list[str]) -> bool:
+    """Whether one of two classes, given with those that it extends, extends the other."""
+    if not (first and second):
+        return not (first or second)
+    there, here = ([name.lower() for name in names] for names in (first, second))
+    return there[0] in here or here[0] in there
+
+
+def _is_another(saved: list[str], names: list[str], used: type, registered: Mapping[str, Any]) -> bool:
+    """Whether the first of `saved` is the name of an optimizer that has nothing to do with the one used."""
+    if not (saved and names) or _related(saved, names):
+        return False
+    other = registered.get(saved[0])
+    return isinstance(other, type) and not (issubclass(other, used) or issubclass(used, other))
+
+
+def _told(ours: list[str], own: list[str], base: type) -> str:
+    nearest = ours[0] if ours else base.__name__
+    return f"{own[0]} (which extends {nearest})" if own else nearest
 
 
 def check_form(state: Any, expected: Any, where: str) -> None:

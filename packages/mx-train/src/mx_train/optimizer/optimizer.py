@@ -17,7 +17,7 @@ from mx_ndarray import NDArray, nd
 from mx_symbol.symbol import Symbol
 from mx_train.lr_scheduler import LRScheduler
 from mx_train.optimizer.arguments import unknown_arguments
-from mx_train.optimizer.fitting import check_form, check_names, names_of
+from mx_train.optimizer.fitting import check_form, check_names, names_of, names_of_dumped
 from mx_train.optimizer.states import Settings, dump_states, read_states
 from mx_train.registry import Named
 
@@ -300,21 +300,21 @@ class Updater:
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """All states and update counts as bytes, in MXNet's form (a pickled dict of NDArrays), which MXNet 1.9.1 reads.
 
-        MXNet passes the counts over: they stand under a key that no parameter has. So do the name of the optimizer
-        and what LARS and LBSGD remember of each parameter.
+        MXNet passes the counts over: they stand under a key that no parameter has. So do the names of the optimizer's
+        classes and what LARS and LBSGD remember of each parameter.
 
         Parameters
         ----------
         dump_optimizer : bool
-            Add the optimizer's plain attributes; then only mx reads the bytes.
+            Add the optimizer's plain attributes, under the name of the nearest class of mx that it is or extends. Then
+            only mx reads the bytes.
 
         Raises
         ------
         ArgumentError  a state is neither an NDArray, a number, text, None nor a container of these
         """
         states = dict(self.states)
-        if names := names_of(type(self.optimizer), Optimizer):
-            states[_CLASSES] = names
+        states[_CLASSES] = names_of(type(self.optimizer), Optimizer)
         states[_COUNTS] = dict(self.optimizer._index_update_count)
         if kept := self.optimizer._remembered:
             states[_MEMORY] = {name: dict(getattr(self.optimizer, name)) for name in kept}
@@ -330,9 +330,10 @@ class Updater:
         Raises
         ------
         ArgumentError
-            They are of another optimizer: neither is its class the one used, nor does one extend the other. Files
-            without the name of a class, such as MXNet's, are compared with what `create_state` gives, at the first
-            update of each parameter.
+            They are of another optimizer: neither is its class the one used, nor does one extend the other. Classes
+            outside of mx that have other names, but extend the same optimizer, share states with a warning, unless an
+            optimizer is registered under the name in the file. Files without the name of a class, such as MXNet's, are
+            compared with what `create_state` gives, at the first update of each parameter.
         FileFormatError
             The bytes are corrupt or hold anything else; the message has the byte at which the reader stopped.
         """
@@ -360,11 +361,9 @@ class Updater:
     def _check_class(self, names: object, settings: object) -> None:
         """Refuses the states of another optimizer, where they or what was dumped with them say whose they are."""
         if names is None and isinstance(settings, Settings):
-            known = Optimizer.opt_registry.get(settings.kind)
-            names = names_of(known, Optimizer) if isinstance(known, type) else None
-        used = names_of(type(self.optimizer), Optimizer)
-        if names is not None and used:
-            check_names(names, used)
+            names = names_of_dumped(settings.kind, Optimizer)
+        if names is not None:
+            check_names(names, type(self.optimizer), Optimizer, Optimizer.opt_registry)
 
     def _tell_of(self, settings: Settings) -> None:
         """Warns if an optimizer that was saved with the states has other settings than the one used."""

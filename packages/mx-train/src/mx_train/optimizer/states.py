@@ -12,6 +12,7 @@ import numpy as np
 
 from mx_core.errors import ArgumentError, FileFormatError
 from mx_ndarray import NDArray, records
+from mx_train.optimizer.fitting import is_public
 from mx_train.optimizer.pickle_data import Malformed, Name, NotData, load
 
 _NDARRAY = Name("mxnet.ndarray.ndarray", "NDArray")
@@ -53,9 +54,10 @@ class Settings:
     def differences(self, used: Any) -> list[str]:
         """The settings in which an optimizer (or schedule) differs from this one, with both values.
 
-        Counts of updates and attributes that only one of the two has are no such settings.
+        Counts of updates and attributes that only one of the two has are no such settings. A class outside of mx counts
+        as the one of mx that it extends.
         """
-        here = type(used).__name__
+        here = _nearest(type(used)).__name__
         if here.lower() != self.kind.lower():
             return [f"{self.kind} in the file, {here} here"]
         found = []
@@ -170,7 +172,8 @@ def dump_states(states: Any, optimizer: Any = None) -> bytes:
     states : dict
         Of None, numbers, text, NDArrays and containers of these.
     optimizer : Optimizer, optional
-        Its plain attributes are added, under the name of our class: such a file MXNet does not read.
+        Its plain attributes are added, under the name of the class of mx that it is or extends, for `read_states` takes
+        no others: such a file MXNet does not read.
 
     Raises
     ------
@@ -178,10 +181,15 @@ def dump_states(states: Any, optimizer: Any = None) -> bytes:
     """
     if optimizer is None:
         return b"".join([b"\x80\x04", *_dumped(states), b"."])
-    kind = type(optimizer)
+    kind = _nearest(type(optimizer))
     values = {key: value for key, value in vars(optimizer).items() if _is_plain(value)}
     attributes = [_name(Name(kind.__module__, kind.__qualname__)), b")\x81", *_dumped(values), b"b"]
     return b"".join([b"\x80\x04", *_dumped(states), *attributes, b"\x86."])
+
+
+def _nearest(kind: type) -> type:
+    """The public class of mx that a class is or extends; itself if there is none."""
+    return next(filter(is_public, kind.__mro__), kind)
 
 
 def _is_plain(value: Any) -> bool:
