@@ -124,6 +124,43 @@ assert len(found) == 8, set(statements) - set(found)
         subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from mx.optimizer.optimizer import SGD, Adam, Updater", "from mx.optimizer import optimizer; optimizer.SGD",
+        "import mx.optimizer.optimizer as o; assert o.Adam is o.optimizer.Adam", "import mx; mx.opt.optimizer.NAG",
+        "from mx.kvstore.base import KVStoreBase, create", "import mx.kvstore.base as base; base.create('local')",
+        "from mx.contrib.amp.amp import convert_model", "import mx.contrib.amp.amp as amp; amp.convert_symbol",
+        "from mx.contrib.amp import amp; amp.init", "import mx; mx.contrib.amp.amp.list_lp16_ops",
+        "from mx.image import det; det.ImageIter",
+    ],
+)  # fmt: skip
+def test_files_of_mxnet_have_what_programs_import_from_them(statement: str) -> None:
+    subprocess.run([sys.executable, "-W", "error", "-c", statement], check=True)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "said"),
+    [
+        ("optimizer.contrib", "GroupAdaGrad", "mx.optimizer.contrib is .*`mx.nd.contrib.group_adagrad_update`"),
+        ("optimizer.optimizer", "Test", "mx.optimizer.Test is not implemented; .*: of MXNet's own tests"),
+        ("kvstore.kvstore_server", "KVStoreServer", "mx.kvstore.kvstore_server is .*: stores over a network"),
+        ("contrib.amp.amp", "init_trainer", "mx.contrib.amp.init_trainer is not .*: works on Gluon"),
+        ("contrib.amp.lists", "symbol_fp16", "mx.contrib.amp.lists is not implemented; .* by a rule"),
+        ("contrib.amp.loss_scaler", "LossScaler", "mx.contrib.amp.loss_scaler is .*: gradients need no scaling"),
+        ("contrib.svrg_optimization", "svrg_module", "mx.contrib.svrg_optimization is not .*SVRG"),
+        ("contrib.svrg_optimization.svrg_module", "SVRGModule", "mx.contrib.svrg_optimization is not .*SVRG"),
+        ("module.executor_group", "DataParallelExecutorGroup", "DataParallelExecutorGroup is .*: internal to MXNet"),
+    ],
+)  # fmt: skip
+def test_files_of_mxnet_say_what_they_lack(module: str, name: str, said: str) -> None:
+    code = f"try:\n from mx.{module} import {name}\nexcept ImportError as error:\n print(error)"
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert re.search(said, run.stdout) and "see the guide" in run.stdout, run.stdout
+
+
 def refused(statement: str) -> ModuleNotFoundError:
     with pytest.raises(ModuleNotFoundError) as caught:
         exec(statement, {})

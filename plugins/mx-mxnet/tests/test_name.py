@@ -20,9 +20,10 @@ SAME = [
     "visualization",
 ]  # fmt: skip
 FILES = [
-    ("image.detection", "image"), ("image.image", "image"), ("io.io", "io"),
-    ("kvstore.kvstore", "kvstore"), ("ndarray.ndarray", "nd"), ("rnn.io", "rnn"), ("rnn.rnn", "rnn"),
-    ("rnn.rnn_cell", "rnn"), ("symbol.symbol", "sym"),
+    ("contrib.amp.amp", "contrib.amp"), ("image.det", "image"), ("image.detection", "image"), ("image.image", "image"),
+    ("io.io", "io"), ("kvstore.base", "kvstore"), ("kvstore.kvstore", "kvstore"), ("ndarray.ndarray", "nd"),
+    ("optimizer.optimizer", "optimizer"), ("rnn.io", "rnn"), ("rnn.rnn", "rnn"), ("rnn.rnn_cell", "rnn"),
+    ("symbol.symbol", "sym"),
 ]  # fmt: skip
 DEEPER = ["module.base_module", "module.bucketing_module", "ndarray.linalg", "ndarray.contrib", "ndarray.random",
           "ndarray.utils", "symbol.random", "symbol.linalg", "optimizer.optimizer", "contrib.amp"]  # fmt: skip

@@ -87,8 +87,9 @@ def parameters(thing):
 def public(recorded):
     """The recorded groups of public names, with what Python tells of their parameters."""
     found = {}
+    homes = {group: mx if group == "modules" else place(group) for group in recorded}  # imports all
     for group, members in recorded.items():
-        home = mx if group == "modules" else place(group)
+        home = homes[group]
         found[group] = {
             name: None if text is None else parameters(getattr(home, name))
             for name, text in members.items()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from mx_kvstore.base import KVStoreBase
+from mx_kvstore.contract import KVStoreBase
 from mx_kvstore.factory import create
 from mx_kvstore.local import KVStore
 

@@ -8,7 +8,7 @@ from typing import Any
 from mx_core import plugins
 from mx_core.errors import ArgumentError
 from mx_core.exits import exits_refused
-from mx_kvstore.base import KVStoreBase
+from mx_kvstore.contract import KVStoreBase
 
 
 def create(name: str = "local") -> Any:

@@ -9,7 +9,7 @@ from mx_core.context import Context, cpu
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_core.files import atomic_write
 from mx_core.forks import ForkSafeLock
-from mx_kvstore.base import KVStoreBase
+from mx_kvstore.contract import KVStoreBase
 from mx_kvstore.keys import Key, pairs
 from mx_kvstore.reduction import Placement, reduce_into, reduced
 from mx_kvstore.updater import Updater, load_states, updater_for

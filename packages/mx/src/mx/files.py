@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 #: package below `mx` -> names of files in it that programs import from
 FILES = {
-    "image": ("image", "detection"), "io": ("io",), "kvstore": ("kvstore",), "ndarray": ("ndarray",),
-    "rnn": ("rnn", "rnn_cell", "io"), "symbol": ("symbol",),
+    "contrib.amp": ("amp",), "image": ("image", "detection", "det"), "io": ("io",), "kvstore": ("kvstore", "base"),
+    "ndarray": ("ndarray",), "optimizer": ("optimizer",), "rnn": ("rnn", "rnn_cell", "io"), "symbol": ("symbol",),
 }  # fmt: skip
 
 

@@ -9,6 +9,11 @@ from mx_train.optimizer.adaptive import Adamax as Adamax
 from mx_train.optimizer.adaptive import Ftrl as Ftrl
 from mx_train.optimizer.adaptive import Nadam as Nadam
 from mx_train.optimizer.adaptive import RMSProp as RMSProp
+from mx_train.optimizer.base import Optimizer as Optimizer
+from mx_train.optimizer.base import Updater as Updater
+from mx_train.optimizer.base import create as create
+from mx_train.optimizer.base import get_updater as get_updater
+from mx_train.optimizer.base import register as register
 from mx_train.optimizer.gradient_descent import DCASGD as DCASGD
 from mx_train.optimizer.gradient_descent import NAG as NAG
 from mx_train.optimizer.gradient_descent import SGD as SGD
@@ -18,8 +23,3 @@ from mx_train.optimizer.large_batch import LBSGD as LBSGD
 from mx_train.optimizer.large_batch import ccSGD as ccSGD
 from mx_train.optimizer.layerwise import LAMB as LAMB
 from mx_train.optimizer.layerwise import LARS as LARS
-from mx_train.optimizer.optimizer import Optimizer as Optimizer
-from mx_train.optimizer.optimizer import Updater as Updater
-from mx_train.optimizer.optimizer import create as create
-from mx_train.optimizer.optimizer import get_updater as get_updater
-from mx_train.optimizer.optimizer import register as register

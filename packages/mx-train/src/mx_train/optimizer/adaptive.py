@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from mx_ndarray import NDArray, nd
-from mx_train.optimizer.optimizer import Index, Optimizer, State, zeros_like
+from mx_train.optimizer.base import Index, Optimizer, State, zeros_like
 
 
 class Adam(Optimizer):

@@ -10,8 +10,8 @@ from typing import Any
 
 from mx_core.errors import ArgumentError
 from mx_ndarray import NDArray, nd
+from mx_train.optimizer.base import Index, State
 from mx_train.optimizer.gradient_descent import SGD
-from mx_train.optimizer.optimizer import Index, State
 
 #: how far the rate has grown after a share of the warm-up
 _GROWTH: dict[str, Callable[[float], float]] = {
