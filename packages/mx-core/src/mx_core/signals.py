@@ -83,14 +83,24 @@ def _is_given(frame: FrameType, caller: FrameType) -> bool:
 
 
 def _has_dropped_it(frame: FrameType, names: list[str]) -> bool:
-    """Whether a function that calls `signal` still has a signal's number, and has assigned or deleted the argument
-    after it: a handler that unsets itself and walks up the frames."""
-    if "signal" not in frame.f_code.co_names or frame.f_globals.get("__name__") == signal.__name__:
+    """Whether a function that uses the module `signal` still has a signal's number, its first argument or the one after
+    `self`, and has assigned or deleted the argument after it: a handler that unsets itself and walks up the frames."""
+    code, local = frame.f_code, frame.f_locals
+    if frame.f_globals.get("__name__") == signal.__name__ or not _uses_signal(frame):
         return False
-    values = [frame.f_locals.get(name) for name in names]
-    numbers = [isinstance(value, int) and value in signal.valid_signals() for value in values]
+    values = [local.get(name) for name in names[:2]]
+    numbers = [type(value) in (int, signal.Signals) and value in signal.valid_signals() for value in values]
     after = {name for name, number in zip(names[1:], numbers, strict=False) if number}
-    return bool(after) and not after.isdisjoint(_stored(frame.f_code))
+    return bool(after) and not after.isdisjoint(_stored(code))
+
+
+def _uses_signal(frame: FrameType) -> bool:
+    """Whether a function names the module `signal` or one of its functions, not another thing of that name."""
+    loaded = {
+        each.argval for each in dis.get_instructions(frame.f_code) if each.opname.startswith("LOAD_GLOBAL")
+    }
+    values = [*map(frame.f_globals.get, loaded), *frame.f_locals.values()]
+    return any(value is each for value in values for each in (signal, signal.signal, signal.setitimer))
 
 
 def _stored(code: CodeType) -> Iterator[str]:
