@@ -158,6 +158,11 @@ py::tuple interrupt(const py::object& capsule, const Arrays& stopped, const Arra
   });
 }
 
+void raise_all_soon(const py::list& errors) {
+  for (const py::handle error : errors) raise_soon(error.inc_ref().ptr());
+  errors.attr("clear")();
+}
+
 // None for what is no capsule, "" for a capsule without a name.
 std::optional<std::string> capsule_name(const py::object& object) {
   if (!PyCapsule_CheckExact(object.ptr())) return std::nullopt;
@@ -211,6 +216,7 @@ PYBIND11_MODULE(_native, m) {
         "scalars"_a = std::vector<double>{}, "random_key"_a = 0, "random_offset"_a = 0, "threads"_a = 1);
   m.def("interrupt_plan", &mx::core::interrupt, "plan"_a, "stopped"_a, "between"_a, "is_train"_a, "scalars"_a,
         "random_key"_a, "rounds"_a, "limit"_a, "patience"_a);
+  m.def("raise_soon", &mx::core::raise_all_soon, "errors"_a);
   m.def("capsule_name", &mx::core::capsule_name, "object"_a);
   m.def("table_head", &mx::core::table_head, "capsule"_a, "name"_a);
   m.def("check_table", &mx::core::check_table, "capsule"_a, "consumer"_a);

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import contextlib
 import os
 import signal
 import subprocess
@@ -83,37 +84,115 @@ def mx_shutdown():
         {finally_}
 
 def mx_fork(stage):
+    if stage == {stage!r}:
+        mx_shutdown()
+"""
+HEARS = """
+import builtins
+from mx_core import lifecycle
+
+def mx_shutdown():
+    builtins.mx_heard.append(lifecycle.interrupted())
+
+def mx_fork(stage):
     mx_shutdown()
 """
 
 
-@pytest.mark.parametrize("kind", [SystemExit, TimeoutError, GeneratorExit])
-@pytest.mark.parametrize("finally_", ["pass", "raise ValueError"])
-def test_what_a_handler_raises_in_a_hook_is_raised_when_all_have_heard(
-    site, monkeypatch, capsys, kind, finally_
-):
+@pytest.fixture
+def heard(monkeypatch):
+    heard: list[bool] = []
+    monkeypatch.setattr("builtins.mx_heard", heard, raising=False)
+    monkeypatch.setattr(lifecycle, "_interrupted", False)
+    monkeypatch.setattr(
+        lifecycle, "_current", None
+    )  # and again after the test: no later fork calls its plug-ins
+    return heard
+
+
+@contextlib.contextmanager
+def rung(kind):
+    """SIGUSR1 raises an error."""
+
     def ring(*_):
         raise kind
 
-    heard = []
-    monkeypatch.setattr("builtins.mx_heard", heard, raising=False)
-    monkeypatch.setattr(lifecycle, "_interrupted", False)
-    hook = "builtins.mx_heard.append(lifecycle.interrupted())"
-    source = f"import builtins\nfrom mx_core import lifecycle\ndef mx_shutdown():\n    {hook}"
-    site.add("b-first", RINGS.format(finally_=finally_))
-    site.add("a-second", f"{source}\ndef mx_fork(stage):\n    {hook}")
-    plugins.plugins()
     before = signal.signal(signal.SIGUSR1, ring)
     try:
-        with pytest.raises(kind):
-            lifecycle.fork("before")
-        with pytest.raises(kind):
-            lifecycle.shutdown()
+        yield
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert heard == [False, True]
+
+
+@pytest.mark.parametrize("kind", [SystemExit, TimeoutError, GeneratorExit])
+@pytest.mark.parametrize("finally_", ["pass", "raise ValueError"])
+def test_what_a_handler_raises_in_shutdown_is_raised_when_all_have_heard(site, heard, capsys, kind, finally_):
+    site.add("b-first", RINGS.format(finally_=finally_, stage="never"))
+    site.add("a-second", HEARS)
+    plugins.plugins()
+    with rung(kind), pytest.raises(kind):
+        lifecycle.shutdown()
+    assert heard == [True]
+    text = f"mx: mx_shutdown() of plug-in 'b-first' was interrupted by {kind()!r}\n"
+    assert capsys.readouterr().err == text, "the plug-in is not at fault"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, TimeoutError])
+@pytest.mark.parametrize("stage", ["before", "parent", "child"])
+def test_what_a_handler_raises_at_a_fork_the_program_raises_after_it(site, heard, capsys, kind, stage):
+    site.add("b-first", RINGS.format(finally_="pass", stage=stage))
+    site.add("a-second", HEARS)
+    plugins.plugins()
+    parent = os.getpid()
+    with rung(kind):
+        try:
+            os.fork()
+            raised = False
+        except kind:
+            raised = True
+    if os.getpid() != parent:
+        os._exit((raised == (stage == "child")) + 2 * (heard == [False, False]))
+    assert os.waitstatus_to_exitcode(os.waitpid(-1, 0)[1]) == 3
+    assert raised == (stage != "child")
+    assert heard == [False, False]
+    assert capsys.readouterr().err == ""
+
+
+class _Stream:
+    """An error stream that cannot be written, or whose writing is interrupted once."""
+
+    def __init__(self, errors):
+        self.errors = errors
+
+    def write(self, text):
+        if self.errors:
+            raise self.errors.pop()
+
+    def flush(self):
+        pass
+
+
+@pytest.mark.parametrize("raised", ["ValueError", "KeyboardInterrupt"])
+@pytest.mark.parametrize("stream", [None, _Stream([BrokenPipeError()] * 9), _Stream([KeyboardInterrupt()])])
+def test_all_hear_of_the_end_where_nothing_can_be_printed(site, heard, monkeypatch, raised, stream):
+    site.add("b-first", f"def mx_shutdown():\n    raise {raised}")
+    site.add("a-second", HEARS)
+    plugins.plugins()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with contextlib.suppress(KeyboardInterrupt):
+        lifecycle.shutdown()
+    assert len(heard) == 1
+
+
+def test_an_error_of_the_plug_in_s_own_kind_is_its_fault(site, heard, capsys):
+    site.add("b-first", "def mx_shutdown():\n    raise GeneratorExit('mine')")
+    site.add("a-second", HEARS)
+    plugins.plugins()
+    lifecycle.shutdown()
+    assert heard == [False]
     text = capsys.readouterr().err
-    assert text == "mx: mx_shutdown() of plug-in 'b-first' was interrupted\n", "the plug-in is not at fault"
+    assert text.startswith("mx: mx_shutdown() of plug-in 'b-first':\nTraceback") and "mine" in text
 
 
 def test_a_process_is_interrupted_when_nobody_caught_ctrl_c(monkeypatch):

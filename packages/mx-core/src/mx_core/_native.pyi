@@ -53,6 +53,9 @@ def interrupt_plan(
 def check_plan(plan: Any) -> None:
     """Raises AbiError unless the plan in a capsule has a head of 1.x and all functions."""
 
+def raise_soon(errors: list[BaseException]) -> None:
+    """Has the main thread raise errors when Python next looks for signals, and empties the list."""
+
 def capsule_name(object: object) -> str | None:
     """The name of a capsule, empty if it has none; None for what is no capsule."""
 

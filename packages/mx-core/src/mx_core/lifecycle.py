@@ -11,6 +11,7 @@ import atexit
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from mx_core.forks import ForkSafeLock
@@ -57,23 +58,43 @@ def _rank(record: PluginRecord) -> int:
 
 _current: _Lifecycle | None = None
 _interrupted = False
+_passed: list[BaseException] = []  # at a fork
 _lock = ForkSafeLock()
 
 
 def install(manager: Manager, records: Sequence[PluginRecord]) -> None:
     """Calls the hooks of these plug-ins at forks and at exit."""
     global _current
+    _raise_after_forks()
     with _lock:
         _current = _Lifecycle(manager, records)
 
 
+@cache
+def _raise_after_forks() -> None:
+    """Has the program raise what was raised at a fork: Python only prints what the functions it calls there raise.
+
+    The function is native, and later than `fork`: between it and the program no code of Python's runs, unless others
+    have registered functions after it.
+    """
+    from mx_core import _native
+
+    if hasattr(os, "register_at_fork"):
+        raise_soon = partial(_native.raise_soon, _passed)
+        os.register_at_fork(after_in_parent=raise_soon, after_in_child=raise_soon)
+
+
 def fork(stage: str) -> None:
-    """Calls every `mx_fork`: users first before the fork, providers first after it."""
-    if _current is None:
-        return
-    implementations = _current.forks if stage == "before" else _current.forks[::-1]
-    passed = [_call(implementation, f"mx_fork({stage!r})", stage) for implementation in implementations]
-    _raise_first(passed)
+    """Calls every `mx_fork`: users first before the fork, providers first after it. What handlers of signals raise
+    meanwhile is the program's, which raises it in the process that it was raised in, after the fork."""
+    if stage == "child":
+        _passed.clear()  # the parent raises what was raised before the fork
+    if _current is not None:
+        for implementation in _current.forks if stage == "before" else _current.forks[::-1]:
+            try:
+                _call(implementation, f"mx_fork({stage!r})", stage)
+            except BaseException as error:
+                _passed.append(error)
 
 
 def interrupted() -> bool:
@@ -92,44 +113,44 @@ def interrupt() -> None:
 
 def shutdown() -> None:
     """Calls every `mx_shutdown` once, users first. Ctrl-C and what a handler of a signal raises end the one that is
-    called; those that come after it find `interrupted`. What a handler has raised is raised after them."""
+    called; those that come after it find `interrupted`. The first error of a handler is raised when all have heard."""
     global _current
     with _lock:
         lifecycle, _current = _current, None
-    passed = []
+    passed: list[tuple[str, BaseException]] = []
     for implementation in lifecycle.shutdowns if lifecycle is not None else ():
-        error = _call(implementation, _SHUTDOWN)
-        if error is not None:
+        try:
+            _call(implementation, _SHUTDOWN)
+        except BaseException as error:
             interrupt()
-            name = implementation.plugin_name
-            print(f"mx: {_SHUTDOWN} of plug-in {name!r} was interrupted", file=sys.stderr)
-        if not isinstance(error, KeyboardInterrupt):
-            passed.append(error)
-    _raise_first(passed)
+            passed.append((implementation.plugin_name, error))
+    for name, cause in passed:
+        by = "" if isinstance(cause, KeyboardInterrupt) else f" by {cause!r}"
+        _report(f"{_SHUTDOWN} of plug-in {name!r} was interrupted{by}")
+    for _, cause in passed:
+        if not isinstance(cause, KeyboardInterrupt):
+            raise cause
 
 
-def _call(implementation: HookImpl, what: str, *arguments: Any) -> BaseException | None:
-    """Prints an exception, so that the other plug-ins are still called; what is not the plug-in's is returned."""
+def _call(implementation: HookImpl, what: str, *arguments: Any) -> None:
+    """Prints an exception of the plug-in, so that the other ones are still called; raises what is not the plug-in's."""
     try:
         implementation.function(*arguments[: len(implementation.argnames)])
-    except (Exception, SystemExit) as error:
-        try:
-            let_pass(error)
-        except BaseException as of_handler:
-            return of_handler
+    except BaseException as error:
+        let_pass(error)
         import traceback
 
-        text = traceback.format_exc()
-        print(f"mx: {what} of plug-in {implementation.plugin_name!r}:\n{text}", file=sys.stderr)
-    except BaseException as error:
-        return error
-    return None
+        _report(f"{what} of plug-in {implementation.plugin_name!r}:\n{traceback.format_exc()}")
 
 
-def _raise_first(errors: Sequence[BaseException | None]) -> None:
-    for error in errors:
-        if error is not None:
-            raise error
+def _report(text: str) -> None:
+    """Prints a message; where the error stream is gone, the program ends as well without it."""
+    if sys.stderr is None:
+        return
+    try:
+        print(f"mx: {text}", file=sys.stderr)
+    except Exception as error:
+        let_pass(error)
 
 
 # With the first import of mx, not with its first use: handlers that a program registers in between
