@@ -64,6 +64,28 @@ def test_calls_cost_nothing_when_they_are_not_asked_for() -> None:
     assert calls() == []
 
 
+def test_calls_are_kept_after_one_whose_end_was_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that sets a hook of its own within a call takes the end of it."""
+    monkeypatch.setattr(api_calls.sys, "setprofile", lambda hook: None)
+    kept: list[str] = []
+    calls = api_calls.ApiCalls(lambda span: kept.append(span.name))
+    calls._on = True
+    hook = calls._hook()
+    monkeypatch.setattr(api_calls, "_code_name", lambda frame: frame.f_code.co_name)
+
+    def inner() -> None:
+        hook(sys._getframe(), "call", None)
+        hook(sys._getframe(), "return", None)
+
+    def lost() -> None:
+        hook(sys._getframe(), "call", None)
+        inner()
+
+    lost()
+    inner()
+    assert kept == ["inner"]
+
+
 def test_a_call_ends_though_one_within_it_has_no_end_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python 3.12 tells the beginning of such a call of a class of pybind11, `with` ends by it, and no end."""
     watched: list[Any] = []

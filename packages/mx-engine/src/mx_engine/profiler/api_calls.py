@@ -74,6 +74,14 @@ def _method_called(code: CodeType, offset: int, function: object, first: object)
             hook(sys._getframe(1), "c_call", function.__func__)
 
 
+def _is_in(frame: FrameType, outer: FrameType) -> bool:
+    """Whether a frame is a call within another one."""
+    at: FrameType | None = frame
+    while at is not None and at is not outer:
+        at = at.f_back
+    return at is not None
+
+
 class ApiCalls:
     """Hands the calls of the starting thread, and of Python threads that begin later, to `keep`.
 
@@ -127,6 +135,8 @@ class ApiCalls:
 
         def hook(frame: FrameType, event: str, argument: Any) -> None:
             nonlocal outermost, in_c, started, name
+            if outermost is not None and event == "call" and not _is_in(frame, outermost):
+                outermost = None  # its end was not told: the program has set another hook meanwhile
             if outermost is not None:
                 # Not every call is told whose end is, nor the other way round, so they are not counted.
                 if frame is outermost and (in_c or event == "return") and event not in ("call", "c_call"):
