@@ -134,6 +134,8 @@ def test_flags_of_grouped_sources_are_theirs_alone_and_come_last(project: Path) 
 def test_a_source_is_as_large_as_what_it_includes(project: Path) -> None:
     (project / "csrc" / "many.h").write_text('#include "many.h"\n#include <vector>\n' + "//" * 500)
     (project / "csrc" / "three.cc").write_text('#include "two.h"\n#include "many.h"\n')
+    with (project / "csrc" / "one.cc").open("ab") as file:
+        file.write(b'#include "\xe9.h"\n')  # a name that is no UTF-8
     sizes = [_size(str(project / "csrc" / name), [str(project)]) for name in ("one.cc", "two.cc", "three.cc")]
     parts = [path.stat().st_size for path in project.glob("csrc/t*") if path.name != "two.cc"]
     assert sizes == sorted(sizes)

@@ -131,7 +131,7 @@ def _size(source: str, folders: Sequence[str]) -> int:
         seen.add(path)
         text = path.read_bytes()
         total += len(text)
-        names = [name.decode() for name in _INCLUDE.findall(text)]
+        names = [os.fsdecode(name) for name in _INCLUDE.findall(text)]
         waiting += [Path(folder, name) for name in names for folder in (path.parent, *map(Path, folders))]
     return total
 

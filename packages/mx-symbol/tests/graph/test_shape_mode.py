@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from mx_core.context import cpu
 from mx_core.errors import ShapeError
 from mx_ndarray import nd
 from mx_symbol import sym
@@ -75,6 +76,13 @@ def test_functions_and_classes_in_the_mode() -> None:
             return is_np_shape()
 
     assert function() and Model().method() and not is_np_shape()
+
+
+def test_what_is_unknown_is_refused_in_the_signs_of_the_mode() -> None:
+    with np_shape(), pytest.raises(ShapeError, match=r"in a \(-1, 2\).* -1 is an unknown dimension"):
+        (A + B).simple_bind(cpu(), a=(-1, 2))
+    with pytest.raises(ShapeError, match=r"in a \(0, 2\).* 0 is an unknown dimension"):
+        (A + B).simple_bind(cpu(), a=(0, 2))
 
 
 def test_what_is_unknown_is_warned_of_in_the_signs_of_the_mode() -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services: the engine, storage managers, random resources and devices of this process.
 
-Each is made by a plug-in (`making`), chosen once, at the first question, and kept (`chosen`).
+Each is made by a plug-in (`selection`), chosen once, at the first question, and kept (`chosen`).
 """
 
 from mx_core.services.chosen import Service, device, device_count, engine, made, random, reset, storage

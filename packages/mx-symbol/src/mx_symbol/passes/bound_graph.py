@@ -361,7 +361,7 @@ def refuse_unknown(graph: FlatGraph, dims: Inference[PartialShape]) -> None:
     unknown = [name for name, shape in found.items() if not shape]
     partial = [f"{name} {shape}" for name, shape in found.items() if shape]
     said = [f"nothing is known of {_listed(unknown)}"] if unknown else []
-    said += [f"in {_listed(partial)} 0 is an unknown dimension"] if partial else []
+    said += [f"in {_listed(partial)} {legacy_out((-1,))[0]} is an unknown dimension"] if partial else []
     raise ShapeError(f"[bind] shapes of arguments cannot be inferred; give more of them: {'; '.join(said)}")
 
 
