@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import ast
+import importlib.util
 import re
 import subprocess
 import sys
@@ -133,6 +134,10 @@ assert len(found) == 8, set(statements) - set(found)
         "from mx.contrib.amp.amp import convert_model", "import mx.contrib.amp.amp as amp; amp.convert_symbol",
         "from mx.contrib.amp import amp; amp.init", "import mx; mx.contrib.amp.amp.list_lp16_ops",
         "from mx.image import det; det.ImageIter",
+        "import mx.ndarray.ndarray as n; n.ones((2,))", "import mx.nd.ndarray as n; n.ones((2,))",
+        "import mx.symbol.symbol as s; s.Variable", "import mx.image.image as i; i.imdecode",
+        "import mx.io.io as i; i.NDArrayIter", "import mx.rnn.rnn_cell as r; r.LSTMCell",
+        "import mx.kvstore.kvstore as k; k.create", "import mx.image.detection as d; d.ImageDetIter",
     ],
 )  # fmt: skip
 def test_files_of_mxnet_have_what_programs_import_from_them(statement: str) -> None:
@@ -159,6 +164,51 @@ def test_files_of_mxnet_say_what_they_lack(module: str, name: str, said: str) ->
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
     )
     assert re.search(said, run.stdout) and "see the guide" in run.stdout, run.stdout
+
+
+def test_a_thread_may_import_a_part_while_another_imports_mx() -> None:
+    """Python looks for `mx.nd` at once, though `mx` is not whole."""
+    code = """
+import atexit, sys, threading
+begun, asked, found = threading.Event(), threading.Event(), []
+
+def register(*arguments, real=atexit.register):  # what mx calls while it is imported
+    begun.set()
+    assert asked.wait(20)
+    return real(*arguments)
+
+class Watch:
+    @staticmethod
+    def find_spec(fullname, path=None, target=None):
+        if fullname == "mx.nd":
+            asked.set()
+
+def importer():
+    begun.wait(20)
+    import mx.nd
+    found.append(mx.nd)
+    try:
+        import mx.nothing
+    except ModuleNotFoundError as error:
+        found.append(str(error))
+
+atexit.register = register
+sys.meta_path.insert(0, Watch)
+thread = threading.Thread(target=importer)
+thread.start()
+import mx
+thread.join(20)
+assert found == [mx.nd, "No module named 'mx.nothing'"], found
+assert not [each for each in sys.meta_path if type(each).__name__ == "Early"]
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=60)
+
+
+def test_a_question_whether_a_module_is_there_has_an_answer() -> None:
+    for name in ("mx.gluon", "mx.nothing", "mx.nd.nothing", "mx.ndarray.sparse", "mx.contrib.onnx"):
+        assert importlib.util.find_spec(name) is None, name
+    for name in ("mx.nd", "mx.module", "mx.ndarray.linalg", "mx.test_utils"):
+        assert importlib.util.find_spec(name) is not None, name
 
 
 def refused(statement: str) -> ModuleNotFoundError:

@@ -130,6 +130,35 @@ assert len(found) == 8 and len(set(found)) == 1
     assert done.returncode == 0, done.stderr
 
 
+def test_its_parts_are_served_while_it_is_imported() -> None:
+    code = """
+import atexit, sys, threading
+
+def register(*arguments, real=atexit.register):  # what mx calls while it is imported
+    def ask():
+        import mxnet.nd as found
+        assert found is sys.modules["mx_ndarray.nd"]
+        answers.append(found)
+    threads.append(threading.Thread(target=ask))
+    threads[-1].start()
+    return real(*arguments)
+
+threads, answers = [], []
+atexit.register = register
+import mxnet
+[thread.join() for thread in threads]
+assert answers and len(answers) == len(threads)
+assert not [each for each in sys.meta_path if type(each).__name__ == "Early"]
+"""
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_folders_may_be_bytes() -> None:
+    done = run("import sys; sys.path += [b'/nowhere', None]; import mxnet")
+    assert done.returncode == 0, done.stderr
+
+
 def test_it_is_refused_beside_mxnet_itself(tmp_path: Path) -> None:
     other = tmp_path / "mxnet"
     other.mkdir()

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 __version__ = "0.1.0"
 
 
 def get_include() -> str:
     """Directory to put on the include path for `#include "mx_core/abi.h"`."""
-    return str(Path(__file__).parent / "include")
+    return os.path.join(os.path.dirname(__file__), "include")

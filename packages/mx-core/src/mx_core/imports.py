@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from _thread import get_ident
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +27,51 @@ def import_by_name(name: str) -> ModuleType:
     for end in range(1, len(parts)):
         import_module(".".join(parts[:end]))
     return import_module(name)
+
+
+class Early:
+    """A finder for what is below a package that one thread imports while others ask: their imports wait for it.
+
+    Python does not wait for the package before it looks for what is below it, and a finder that the package makes is
+    not there yet. The package appends this one to `sys.meta_path` first of all and removes it when it is whole.
+
+    Threads: made by the one that imports the package; asked by any.
+
+    Parameters
+    ----------
+    package : str
+        Name of the package.
+    """
+
+    def __init__(self, package: str) -> None:
+        self._package, self._thread = package, get_ident()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """A spec whose loader waits; None in the thread that imports the package, and once it is whole."""
+        spec = getattr(sys.modules.get(self._package), "__spec__", None)
+        if not fullname.startswith(f"{self._package}.") or not getattr(spec, "_initializing", False):
+            return None
+        return None if get_ident() == self._thread else ModuleSpec(fullname, self)  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The module that the whole package's finder gives.
+
+        Raises
+        ------
+        ModuleNotFoundError  it gives none
+        """
+        package = import_module(self._package)
+        for finder in sys.meta_path:
+            found = finder.find_spec(spec.name, package.__path__) if finder is not self else None
+            if found is not None and found.loader is not None:
+                spec.loader = found.loader
+                return found.loader.create_module(found)  # type: ignore[return-value]  # the module is made already
+        raise ModuleNotFoundError(f"No module named {spec.name!r}", name=spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Is never reached: the spec has the loader of the finder."""
 
 
 def lazy(

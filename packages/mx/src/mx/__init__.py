@@ -9,6 +9,13 @@ is asked for; the error says which distribution brings it.
 from __future__ import annotations
 
 import sys as _sys
+
+from mx_core.imports import Early as _Early
+
+_early = _Early(__name__)
+_sys.meta_path.append(_early)
+
+# ruff: noqa: E402  imports of other threads wait from here on
 from typing import TYPE_CHECKING, Any
 
 from mx.absent import absence as _absence_of
@@ -199,3 +206,4 @@ def __dir__() -> list[str]:
 
 
 _sys.meta_path.insert(0, _Submodules(__name__, _PLACES, _missing, _absence))
+_sys.meta_path.remove(_early)

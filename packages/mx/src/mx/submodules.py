@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
+from types import FrameType, ModuleType
 
 from mx.absent import absence, explain, known_as
 from mx.files import files_of
@@ -25,7 +24,7 @@ def serve(name: str) -> None:
     _others.add(name)
 
 
-class _Existing(Loader):
+class _Existing:
     """A loader that gives a module a second name, and MXNet's files in it that name, too."""
 
     def __init__(
@@ -53,7 +52,7 @@ class _Existing(Loader):
         module.__spec__ = self._spec
 
 
-class _Nothing(Loader):
+class _Nothing:
     """A loader for a name that the module above it may have words for."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -109,8 +108,18 @@ class Submodules:
 
         Raises
         ------
-        ModuleNotFoundError  MXNet has the submodule, and mx has not
+        ModuleNotFoundError  MXNet has the submodule, and mx has not; `importlib.util.find_spec` gives None for it
         """
+        try:
+            found = self._find(fullname, path)
+        except ModuleNotFoundError:
+            if _is_question(sys._getframe(1)):
+                return None
+            raise
+        is_nothing = found is not None and isinstance(found.loader, _Nothing)
+        return None if is_nothing and _is_question(sys._getframe(1)) else found
+
+    def _find(self, fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
         top, _, rest = fullname.partition(".")
         package = sys.modules.get(self._package)
         if not rest or package is None or (top not in _others and sys.modules.get(top) is not package):
@@ -127,11 +136,21 @@ class Submodules:
             return None
         folders = path if below else package.__path__
         if (below or head not in self._places) and not _exists(real, folders):
-            return ModuleSpec(fullname, _Nothing()) if below and _has_words(fullname) else None
+            if not below or not _has_words(fullname):
+                return None
+            return ModuleSpec(fullname, _Nothing())  # type: ignore[arg-type]  # it is a loader by what it does
         names = known_as(self._places, real)
         if below:
             names += [f"{each}.{below}" for each in known_as(self._places, place)]
-        return ModuleSpec(fullname, _Existing(real, names, lambda error: self._missing(head, error)))
+        loader = _Existing(real, names, lambda error: self._missing(head, error))
+        return ModuleSpec(fullname, loader)  # type: ignore[arg-type]  # it is a loader by what it does
+
+
+def _is_question(frame: FrameType | None) -> bool:
+    """Whether a frame of the import system looks for a module that nobody imports."""
+    while frame is not None and frame.f_globals.get("__name__") == "importlib._bootstrap":
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == "importlib.util"
 
 
 def _exists(name: str, folders: Sequence[str] | None) -> bool:

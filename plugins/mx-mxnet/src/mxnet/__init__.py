@@ -8,16 +8,21 @@ that of mx itself is `mx.__version__`.
 import sys as _sys
 from typing import Any as _Any
 
+from mx_core.imports import Early as _Early
 from mxnet._real import refuse as _refuse
 
+_early = _Early(__name__)
+_sys.meta_path.append(_early)
 _refuse(_sys.path, __file__)
 
-import mx as _mx  # noqa: E402
-from mx.submodules import serve as _serve  # noqa: E402
+# ruff: noqa: E402  imports of other threads wait from here on
+import mx as _mx
+from mx.submodules import serve as _serve
 
 __version__ = "1.9.1"
 
 _serve(__name__)
+_sys.meta_path.remove(_early)
 
 
 def __getattr__(name: str) -> _Any:

@@ -25,7 +25,7 @@ def refuse(path: Iterable[str], here: str) -> None:
     ImportError
         A folder has MXNet's library.
     """
-    for folder in (os.path.dirname(os.path.dirname(here)), *path):
+    for folder in (os.path.dirname(os.path.dirname(here)), *(each for each in path if isinstance(each, str))):
         real = os.path.join(folder or os.curdir, "mxnet")
         if os.path.exists(os.path.join(real, "libinfo.py")):
             raise ImportError(

@@ -4,7 +4,6 @@
 Operators of plug-ins appear here as soon as they are installed.
 """
 
-from mx_ndarray import ndarray as ndarray
 from mx_ndarray._core import waitall as waitall
 from mx_ndarray.creation import arange as arange
 from mx_ndarray.creation import array as array
