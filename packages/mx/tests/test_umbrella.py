@@ -137,7 +137,7 @@ assert len(found) == 8, set(statements) - set(found)
         "import mx.ndarray.ndarray as n; n.ones((2,))", "import mx.nd.ndarray as n; n.ones((2,))",
         "import mx.symbol.symbol as s; s.Variable", "import mx.image.image as i; i.imdecode",
         "import mx.io.io as i; i.NDArrayIter", "import mx.rnn.rnn_cell as r; r.LSTMCell",
-        "import mx.kvstore.kvstore as k; k.create", "import mx.image.detection as d; d.ImageDetIter",
+        "import mx.kvstore.kvstore as k; k.create", "import mx.image.detection as d; d.ImageIter",
     ],
 )  # fmt: skip
 def test_files_of_mxnet_have_what_programs_import_from_them(statement: str) -> None:
