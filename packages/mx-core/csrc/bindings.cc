@@ -158,9 +158,35 @@ py::tuple interrupt(const py::object& capsule, const Arrays& stopped, const Arra
   });
 }
 
-void raise_all_soon(const py::list& errors) {
-  for (const py::handle error : errors) raise_soon(error.inc_ref().ptr());
-  errors.attr("clear")();
+// Whether a function runs that a frame has called.
+bool is_calling(PyObject* frame) {
+  PyFrameObject* top = PyEval_GetFrame();
+  if (top == nullptr || reinterpret_cast<PyObject*>(top) == frame) return false;
+  auto at = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(top));
+  while (at && at.ptr() != frame) {
+    at = py::reinterpret_steal<py::object>(
+        reinterpret_cast<PyObject*>(PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(at.ptr()))));
+  }
+  return static_cast<bool>(at);
+}
+
+// Of a frame and an error; waits until the function that the frame has called is done.
+int raise_in_frame(void* pending) noexcept {
+  auto* both = static_cast<PyObject*>(pending);
+  if (is_calling(PyTuple_GET_ITEM(both, 0)) && Py_AddPendingCall(raise_in_frame, both) == 0) return 0;
+  PyObject* error = PyTuple_GET_ITEM(both, 1);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  Py_DECREF(both);
+  return -1;
+}
+
+void raise_after_call(py::object frame, py::object error) {
+  py::tuple both = py::make_tuple(std::move(frame), std::move(error));
+  if (Py_AddPendingCall(raise_in_frame, both.ptr()) == 0) {
+    both.release();
+  } else {
+    PyErr_SetInterrupt();  // too many wait
+  }
 }
 
 // None for what is no capsule, "" for a capsule without a name.
@@ -216,7 +242,7 @@ PYBIND11_MODULE(_native, m) {
         "scalars"_a = std::vector<double>{}, "random_key"_a = 0, "random_offset"_a = 0, "threads"_a = 1);
   m.def("interrupt_plan", &mx::core::interrupt, "plan"_a, "stopped"_a, "between"_a, "is_train"_a, "scalars"_a,
         "random_key"_a, "rounds"_a, "limit"_a, "patience"_a);
-  m.def("raise_soon", &mx::core::raise_all_soon, "errors"_a);
+  m.def("raise_after_call", &mx::core::raise_after_call, "frame"_a, "error"_a);
   m.def("capsule_name", &mx::core::capsule_name, "object"_a);
   m.def("table_head", &mx::core::table_head, "capsule"_a, "name"_a);
   m.def("check_table", &mx::core::check_table, "capsule"_a, "consumer"_a);

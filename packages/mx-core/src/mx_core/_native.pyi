@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 def prepare_native(
@@ -53,8 +54,8 @@ def interrupt_plan(
 def check_plan(plan: Any) -> None:
     """Raises AbiError unless the plan in a capsule has a head of 1.x and all functions."""
 
-def raise_soon(errors: list[BaseException]) -> None:
-    """Has the main thread raise errors when Python next looks for signals, and empties the list."""
+def raise_after_call(frame: FrameType | None, error: BaseException) -> None:
+    """Has the main thread raise an error as soon as the function is done that `frame` is calling."""
 
 def capsule_name(object: object) -> str | None:
     """The name of a capsule, empty if it has none; None for what is no capsule."""

@@ -11,7 +11,7 @@ import atexit
 import os
 import sys
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mx_core.forks import ForkSafeLock
@@ -65,23 +65,8 @@ _lock = ForkSafeLock()
 def install(manager: Manager, records: Sequence[PluginRecord]) -> None:
     """Calls the hooks of these plug-ins at forks and at exit."""
     global _current
-    _raise_after_forks()
     with _lock:
         _current = _Lifecycle(manager, records)
-
-
-@cache
-def _raise_after_forks() -> None:
-    """Has the program raise what was raised at a fork: Python only prints what the functions it calls there raise.
-
-    The function is native, and later than `fork`: between it and the program no code of Python's runs, unless others
-    have registered functions after it.
-    """
-    from mx_core import _native
-
-    if hasattr(os, "register_at_fork"):
-        raise_soon = partial(_native.raise_soon, _passed)
-        os.register_at_fork(after_in_parent=raise_soon, after_in_child=raise_soon)
 
 
 def fork(stage: str) -> None:
@@ -95,6 +80,12 @@ def fork(stage: str) -> None:
                 _call(implementation, f"mx_fork({stage!r})", stage)
             except BaseException as error:
                 _passed.append(error)
+    if _passed and stage != "before":
+        from mx_core import _native
+
+        forking = sys._getframe().f_back  # Python only prints what is raised in the functions that it calls
+        while _passed:
+            _native.raise_after_call(forking, _passed.pop(0))
 
 
 def interrupted() -> bool:
@@ -158,7 +149,7 @@ def _report(text: str) -> None:
 atexit.register(shutdown)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=lambda: fork("before"),
-        after_in_parent=lambda: fork("parent"),
-        after_in_child=lambda: fork("child"),
+        before=partial(fork, "before"),
+        after_in_parent=partial(fork, "parent"),
+        after_in_child=partial(fork, "child"),
     )

@@ -69,14 +69,6 @@ inline int raise_pending(void* pending) noexcept {
 
 }  // namespace detail
 
-// Has the main thread raise an error when Python next looks for signals; with too many that wait, Ctrl-C is pressed
-// instead.  Takes the reference.  GIL held.
-inline void raise_soon(PyObject* error) noexcept {
-  if (Py_AddPendingCall(detail::raise_pending, error) == 0) return;
-  PyErr_SetInterrupt();
-  Py_DECREF(error);
-}
-
 // Drops the Python exception that is set where none can be raised.  What a handler of a signal has raised, the main
 // thread raises when Python next looks for signals; and Ctrl-C is pressed again, which ends waits, too.  Python code,
 // str() and repr() run handlers.  GIL held.
@@ -84,7 +76,8 @@ inline void drop_exception() noexcept {
   PyObject* error = take_exception();
   if (error == nullptr) return;
   if (detail::is_of_a_handler(error)) {
-    if (PyErr_GivenExceptionMatches(error, PyExc_KeyboardInterrupt) == 0) return raise_soon(error);
+    const bool pressed = PyErr_GivenExceptionMatches(error, PyExc_KeyboardInterrupt) != 0;
+    if (!pressed && Py_AddPendingCall(detail::raise_pending, error) == 0) return;  // which owns it
     PyErr_SetInterrupt();
   }
   Py_DECREF(error);
