@@ -126,7 +126,7 @@ class Device {
     api.head = {sizeof api, MX_DEVICE_MAJOR, MX_DEVICE_MINOR};
     api.self = this;
     api.type = type;
-    api.count = [](void*) { return kDevices; };
+    api.count = [](void* self) { return static_cast<Device*>(self)->count.load(); };
     api.stream = [](void* self, int32_t id, int32_t lane, void** stream, mx_error* error) {
       if (id < 0 || id >= kDevices || lane < 0 || lane >= kLanes) {
         return mx::set_error(error, MX_ERROR_VALUE, "no such stream");
@@ -181,6 +181,7 @@ class Device {
   }
   mx_device_api api{};
   std::atomic<int64_t> tokens{0};  // alive
+  std::atomic<int32_t> count{kDevices};  // that it says there are
 
  private:
   Stream streams_[kDevices * kLanes];

@@ -22,11 +22,16 @@ std::string refusal_of(mx_context context) {
   return "";
 }
 
-void devices_that_do_not_exist() {
+void devices_that_do_not_exist(DeviceLoader& loader) {
   CHECK(refusal_of({kType, 0}).empty());
   CHECK(refusal_of({kType, 2}) ==
         "[Context] type64(2) does not exist: there is type64(0) to type64(1)");
   CHECK(refusal_of({kType, -1}).find("does not exist") != std::string::npos);
+  loader.table.count = 1;
+  CHECK(refusal_of({kType, 1}) == "[Context] type64(1) does not exist: there is type64(0)");
+  loader.table.count = 0;
+  CHECK(refusal_of({kType, 0}) == "[Context] type64(0) does not exist: there is no device of this type");
+  loader.table.count = fakes::kDevices;
   CHECK(refusal_of({MX_GPU, 0}) == "no device");
   CHECK(refusal_of({256, 0}).find("outside") != std::string::npos);
 }
@@ -110,7 +115,7 @@ void copies_have_the_priority_of_their_thread(DeviceLoader& loader) {
 
 int main() {
   DeviceLoader loader;
-  devices_that_do_not_exist();
+  devices_that_do_not_exist(loader);
   workspaces_outlive_their_launch(loader);
   full_devices_wait_for_workspaces(loader);
   workspaces_of_the_host_go_back_at_once(loader);
