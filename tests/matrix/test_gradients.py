@@ -30,6 +30,7 @@ NOT_COMPARED = frozenset(
         "ROIPooling",  # corners that are drawn select nothing
         "_backward_Cast",  # the type to go back to is not float64
         "_multi_mp_adamw_update",  # one of its inputs is float32
+        "_multi_mp_lamb_update",
         "amp_multicast",  # gives the narrowest or widest type
         "multi_mp_sgd_mom_update",
         "_scatter_set_nd",  # indices that are drawn collide or lie outside

@@ -52,6 +52,18 @@ def compute(name: str, *inputs: Any, **settings: Any) -> Any:
         ("_split_v2", [(4, 4)], {"indices": ()}, "indices: expected at least one"),
         ("_split_v2", [(4, 4)], {"indices": (1, 3)}, "indices: expected 0 first"),
         ("_split_v2", [(4, 4)], {"indices": (0, 3, 2)}, "indices: expected 0 first and then no smaller"),
+        (
+            "_split_v2",
+            [(4, 4)],
+            {"indices": (0, 1), "axis": 0, "squeeze_axis": True},
+            r"squeeze_axis: expected pieces of extent 1, got \[1, 3\] along axis 0",
+        ),
+        (
+            "_split_v2",
+            [(4, 4)],
+            {"indices": (), "sections": 3, "squeeze_axis": True},
+            r"got \[2, 1, 1\] along axis 1",
+        ),
         ("_unbroadcast", [(7, 3), (2, 3)], {}, "does not broadcast"),
         ("_unbroadcast", [(3,), (1, 3)], {}, "does not broadcast"),
         ("_backward_slice_like", [(3, 2), (2, 2)], {}, "no part"),
@@ -151,3 +163,23 @@ def test_determinant_of_what_is_not_finite_has_no_gradient() -> None:
     grads = cofactors(stack)
     np.testing.assert_allclose(grads[0], np.eye(3), atol=1e-12)
     assert np.isnan(grads[1]).all()
+
+
+def test_truth_values_have_references() -> None:
+    """NumPy neither subtracts them nor counts them in bins, and does not take them together with fractions."""
+    truth = np.array([[True, False], [True, True]])
+    ones, fractions = np.ones(2, bool), np.array([0.5, 0.0], np.float32)
+    np.testing.assert_array_equal(
+        compute("_histogram", truth, np.array([0.0, 0.5, 1.0]), bin_cnt=None), [1, 3]
+    )
+    gradient = compute("_backward_moments", ones, ones, truth, ones, axes=(1,))
+    np.testing.assert_array_equal(gradient, [[True, True], [True, True]])
+    gradient = compute("_backward_norm", fractions, truth, fractions, ord=1, axis=1, out_dtype="float32")
+    np.testing.assert_array_equal(gradient, [[True, False], [False, False]])
+
+
+def test_powers_without_end_are_infinite() -> None:
+    w = np.ones((2,), np.float32)
+    with np.errstate(over="ignore"):
+        step = compute("lamb_update_phase1", w, w, w, w, beta1=3.7, t=2**31, bias_correction=True, wd=0.0)
+    np.testing.assert_array_equal(step, [0, 0])

@@ -9,6 +9,8 @@ import numpy as np
 import plans
 import pytest
 
+from mx_core import operators
+
 CASES: list[tuple[str, dict[str, Any], tuple[int, ...]]] = [
     ("BilinearResize2D", {"height": 9, "width": 4}, (2, 3, 5, 6)),
     ("BilinearResize2D", {"height": 3, "width": 11}, (2, 3, 5, 6)),
@@ -40,3 +42,10 @@ def test_pixels_are_repeated(rng: np.random.Generator, dtype: str, shapes: list[
     if len(shapes) == 1 and dtype in plans.FLOATS:
         head = plans.array(rng, (*shapes[0][:2], *(2 * e for e in shapes[0][2:])), dtype)
         plans.verify("_backward_UpSampling", attrs, [head, *inputs])
+
+
+def test_the_gradient_of_a_filter_is_left_to_its_deconvolution(rng: np.random.Generator) -> None:
+    op = operators.get("_backward_UpSampling")
+    p = op.Param.parse({"scale": 1, "sample_type": "bilinear", "num_filter": 1, "num_args": 1})
+    arrays = [plans.array(rng, shape) for shape in ((1, 1, 5, 15), (1, 1, 5, 15), (1, 1, 1, 1))]
+    assert plans.plan_of(plans.call_of(op, p, arrays)) is None

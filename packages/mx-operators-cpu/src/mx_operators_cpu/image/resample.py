@@ -76,7 +76,7 @@ def _blocks(extent: int, new: int) -> Mixing:
 def backward_upsample(call: KernelCall) -> object:
     """Sums over repeated pixels, for a single input."""
     p: Any = call.params
-    if p.num_args != 1 or not real(call):
+    if p.sample_type == "bilinear" or p.num_args != 1 or not real(call):
         return None
     extents = zip(call.outputs[0].shape[2:], call.inputs[0].shape[2:], strict=True)
     return _plan(call, *(_blocks(old, new) for old, new in extents))

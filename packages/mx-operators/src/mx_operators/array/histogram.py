@@ -58,5 +58,7 @@ class Histogram(Operator[HistogramParam]):
         edges = np.linspace(ends[0], ends[1], p.bin_cnt + 1) if p.bin_cnt is not None else wide(inputs[1])
         if not (edges[1:] >= edges[:-1]).all():
             raise ArgumentError(f"[{self.name}] bins: expected ascending edges, got {edges[:8].tolist()}")
+        if x.dtype.kind == "b":
+            x = x.view(np.uint8)
         counts = np.histogram(x[~np.isnan(x)] if x.dtype.kind == "f" else x, edges)[0]
         return counts.astype(np.int64), edges.astype(inputs[0].dtype)

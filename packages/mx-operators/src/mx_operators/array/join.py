@@ -201,6 +201,11 @@ class SplitV2(Operator[SplitV2Param]):
         ends = self._ends(p, data[axis])
         if ends[0][0] != 0 or any(last < first for first, last in ends):
             raise s.error(f"indices: expected 0 first and then no smaller ones, got {p.indices} for {data}")
+        if p.squeeze_axis and any(last - first != 1 for first, last in ends):
+            extents = [last - first for first, last in ends]
+            raise s.error(
+                f"squeeze_axis: expected pieces of extent 1, got {extents} along axis {axis} of {data}"
+            )
         for name, (first, last) in zip(self.outputs(p), ends, strict=True):
             middle = () if p.squeeze_axis else (last - first,)
             s.assign(name, (*data[:axis], *middle, *data[axis + 1 :]))

@@ -52,7 +52,8 @@ class LambPhase1(Operator[LambPhase1Param]):
         var = p.beta2 * var + (1 - p.beta2) * g * g
         first, second = mean, var
         if p.bias_correction:
-            first, second = mean / (1 - p.beta1**p.t), var / (1 - p.beta2**p.t)
+            beta1, beta2 = np.float64(p.beta1), np.float64(p.beta2)  # whose powers may be infinite
+            first, second = mean / (1 - beta1**p.t), var / (1 - beta2**p.t)
         direction = first / (np.sqrt(second) + p.epsilon) + p.wd * weight
         kind = np.float32 if len(inputs) == 5 else inputs[0].dtype
         return direction.astype(kind), mean.astype(inputs[2].dtype), var.astype(inputs[3].dtype)

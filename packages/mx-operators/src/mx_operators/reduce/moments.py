@@ -59,4 +59,5 @@ class Moments(Operator[MomentsParam]):
         """(mean_grad + 2·(x − mean)·var_grad)/n."""
         n = max(prod(data.shape[a] for a in reduced_axes(p, data.ndim)), 1)
         mean_grad, var_grad, mean = (spread(p, y, data.shape) for y in (output0_grad, output1_grad, output0))
-        return (mean_grad + 2 * (data - mean) * var_grad) / n
+        apart = data ^ mean if data.dtype.kind == "b" else data - mean  # NumPy subtracts no truth values
+        return (mean_grad + 2 * apart * var_grad) / n

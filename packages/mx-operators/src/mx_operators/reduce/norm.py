@@ -50,7 +50,7 @@ class Norm(Operator[NormParam]):
         """sign(x), or x over the norm; 0 where the norm is 0."""
         g, y = spread(p, out_grad, data.shape), spread(p, output, data.shape)
         if data.dtype.kind == "b":  # signs and quotients of truth values are themselves
-            return g & data
+            return (g != 0) & data
         return g * (np.sign(data) if p.ord == 1 else data / np.where(y == 0, 1, y))
 
 
