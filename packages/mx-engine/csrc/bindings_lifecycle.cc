@@ -17,22 +17,8 @@ int64_t nanoseconds_until(Clock::time_point end) {
   return std::max<int64_t>(0, std::chrono::nanoseconds(end - Clock::now()).count());
 }
 
-// Ctrl-C was pressed where Python drops exceptions, in a destructor or a fork hook: it is pressed
-// again when that is over.
-void interrupt_later() {
-  PyErr_Clear();
-  try {
-    std::thread([] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      PyErr_SetInterrupt();  // needs no GIL
-    }).detach();
-  } catch (const std::exception&) {  // no more threads, no memory
-    PyErr_SetInterrupt();
-  }
-}
-
 // Waits until nothing is pending.  False when the time ran out, or, with the exception set, when
-// Ctrl-C was pressed.
+// Ctrl-C was pressed or a handler of another signal raised.
 bool drain_for(Engine* engine, const std::optional<double>& timeout) {
   const Clock::time_point end = deadline_of(timeout);
   for (;;) {
@@ -75,8 +61,9 @@ bool close(const PyEngine& self, const std::optional<double>& timeout) {
 }
 
 // Drains and stops the engine, and closes it for pushes of other threads: "quiet".  "busy" when
-// operations were still pending after `timeout` seconds or at Ctrl-C, "inside" when the fork
-// happens inside an operation: the child's engine then starts without what was pending.
+// operations were still pending after `timeout` seconds, "inside" when the fork happens inside an
+// operation: the child's engine then starts without what was pending.  So it does when Ctrl-C was
+// pressed or a handler raised meanwhile, which is thrown when the engine is closed.
 //
 // Other threads' pushes are held back meanwhile, or a moment without any might never come.  What
 // is pending may wait for just such a thread, which therefore gets on for a moment now and then.
@@ -101,18 +88,18 @@ const char* before_fork(const PyEngine& self, double timeout) {
     drain_for(engine, seconds_until(std::min(end, Clock::now() + kSignalInterval)));
     if (PyErr_Occurred() != nullptr) break;
   }
-  if (PyErr_Occurred() != nullptr) interrupt_later();
   engine->lifecycle().try_close_for_fork(true);
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
   return inside ? "inside" : "busy";
 }
 
 // Operations that run now, as "name (pushed at file:line)".
-std::vector<std::string> running(const PyEngine& self) {
-  std::vector<std::string> texts;
+std::vector<py::str> running(const PyEngine& self) {
+  std::vector<py::str> texts;
   for (const Running& operation : self.get()->scheduler().running()) {
     std::string text = operation.name == nullptr ? "unnamed" : operation.name;
     if (operation.origin != nullptr) text += std::string(" (pushed at ") + operation.origin + ")";
-    texts.push_back(std::move(text));
+    texts.push_back(decoded(text.c_str()));
   }
   return texts;
 }
@@ -125,7 +112,7 @@ PyEngine::~PyEngine() {
   const py::error_scope kept;
   const bool quiet =
       !engine_->lifecycle().last_user() || Scheduler::on_own_thread() || drain_for(engine_, std::nullopt);
-  if (PyErr_Occurred() != nullptr) interrupt_later();
+  if (PyErr_Occurred() != nullptr) drop_exception();
   const GilRelease nogil;
   engine_->lifecycle().release(quiet);
 }
@@ -151,8 +138,8 @@ void bind_lifecycle(py::class_<PyEngine>& engine) {
            "Operations that run now on the engine's threads or on accelerators, each with the line that pushed it.")
       .def("before_fork", &before_fork, py::arg("timeout"),
            "Drains and stops the engine and closes it until `after_fork`: `quiet`. `busy` when operations were still "
-           "pending after `timeout` seconds or when Ctrl-C was pressed, `inside` when the caller is inside one: the "
-           "child's engine then starts without them.")
+           "pending after `timeout` seconds, `inside` when the caller is inside one: the child's engine then starts "
+           "without them. What a handler of a signal raises ends the wait and is raised when the engine is closed.")
       .def("after_fork", &after_fork,
            "Opens the engine again, in the parent and in the child.");
 }

@@ -36,10 +36,6 @@ int32_t set_bulk_size(const py::object& capsule, const py::object& size) {
   return table->set_bulk_size(table->self, n);
 }
 
-py::str text(const char* utf8) {
-  return py::reinterpret_steal<py::str>(PyUnicode_DecodeUTF8(utf8, std::strlen(utf8), "replace"));
-}
-
 // (name, device type, device id, thread, pushed, started, finished, failed, label); times in ns.
 py::list events(const Recorder& recorder) {
   std::vector<mx_engine_event> all;
@@ -52,8 +48,8 @@ py::list events(const Recorder& recorder) {
     const mx_engine_event& e = all[i];
     const char* name = e.name == nullptr ? "unnamed" : e.name;
     list[i] = py::make_tuple(
-        text(name), e.context.type, e.context.id, e.thread, e.pushed, e.started, e.finished,
-        e.failed != 0, e.label == nullptr ? py::none() : py::object(text(e.label)));
+        decoded(name), e.context.type, e.context.id, e.thread, e.pushed, e.started, e.finished,
+        e.failed != 0, e.label == nullptr ? py::none() : py::object(decoded(e.label)));
   }
   return list;
 }

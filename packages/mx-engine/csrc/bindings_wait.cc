@@ -72,10 +72,10 @@ py::object variable_failure(const PyEngine& self, const PyVariable& variable) {
 }
 
 // How many failures nobody has seen, and descriptions of the first of them.
-std::pair<size_t, std::vector<std::string>> unobserved(const PyEngine& self) {
+std::pair<size_t, std::vector<py::str>> unobserved(const PyEngine& self) {
   std::vector<FailureRef> first;
   const size_t count = self.get()->failures().unobserved(&first);
-  std::vector<std::string> texts;
+  std::vector<py::str> texts;
   for (const FailureRef& failure : first) {
     std::string text = failure.get()->message;
     if (failure.get()->operator_name[0] != '\0') {
@@ -85,7 +85,7 @@ std::pair<size_t, std::vector<std::string>> unobserved(const PyEngine& self) {
       }
       text += ")";
     }
-    texts.push_back(std::move(text));
+    texts.push_back(decoded(text.c_str()));
   }
   return {count, std::move(texts)};
 }

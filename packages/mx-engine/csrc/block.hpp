@@ -61,6 +61,7 @@ struct Block {
   // An asynchronous operation is finished by the later of two: its body returns, it is completed.
   std::atomic<uint32_t> unfinished_parts{0};
   mx_failure* async_failure = nullptr;  // set by the completion
+  uint32_t forks = 0;                   // Frame::forks() when its body began
 
   Waiter* pusher = nullptr;          // woken instead of dispatching (naive engine, waits)
   Waiter* completion = nullptr;      // woken when finished (naive engine)

@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "frame.hpp"
 #include "operator.hpp"
 #include "variable_wait.hpp"
 
@@ -82,6 +83,10 @@ void Completion::release_entry(const Entry& entry, Poison* poison, ReadyList& re
 }
 
 void Completion::complete(Block* block, mx_failure* failure, ReadyList& ready) noexcept {
+  if (block->forks != Frame::forks()) {  // the parent's, who had it pending when this process was forked
+    if (failure != nullptr) failure->release(failure);
+    return;
+  }
   block->async_failure = failure;
   if (block->unfinished_parts.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     conclude(block, FailureRef(failure), ready);

@@ -9,7 +9,7 @@ namespace mx::engine {
 
 class Frame {
  public:
-  explicit Frame(const Block* block) noexcept : block_(block), outer_(top_) { top_ = this; }
+  explicit Frame(Block* block) noexcept : block_(block), outer_(top_) { top_ = this; }
   ~Frame() { top_ = outer_; }
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
@@ -17,6 +17,14 @@ class Frame {
   static const Frame* top() noexcept { return top_; }
   const Frame* outer() const noexcept { return outer_; }
   const Block& block() const noexcept { return *block_; }
+
+  // Forks from the first process down to this one.
+  static uint32_t forks() noexcept { return forks_; }
+  // In the child of a fork: the operations that this thread is inside of go on here, all others do not.
+  static void begin_child() noexcept {
+    ++forks_;
+    for (Frame* frame = top_; frame != nullptr; frame = frame->outer_) frame->block_->forks = forks_;
+  }
 
   static bool any() noexcept { return top_ != nullptr; }
   static uint32_t depth() noexcept {
@@ -43,9 +51,10 @@ class Frame {
   }
 
  private:
-  const Block* const block_;
+  Block* const block_;
   Frame* const outer_;
   static thread_local Frame* top_;
+  static inline uint32_t forks_ = 0;  // written where there is one thread
 };
 
 }  // namespace mx::engine

@@ -134,6 +134,7 @@ void Scheduler::run_body(Block* block, uint32_t worker, ReadyList& ready) {
                                block->pushed == 0 ? nullptr : &report_part, &profile_, 0};
   if (block->run_async != nullptr) {
     block->unfinished_parts.store(2, std::memory_order_relaxed);
+    block->forks = Frame::forks();
     {
       const Frame frame(block);
       block->run_async(block->argument, &context, reinterpret_cast<mx_completion*>(block));

@@ -118,6 +118,121 @@ def test_a_child_is_told_of_what_was_lost_in_the_fork(python: Python) -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.parametrize("how", ["kept.clear()", "kept[0](), kept[0](ValueError())"])
+@pytest.mark.parametrize("engine", ["mx_engine.create(workers=2)", "services.engine()"])
+def test_a_completion_of_the_parent_s_does_nothing_in_the_child(
+    python: Python, how: str, engine: str
+) -> None:
+    done = python(
+        f"""
+        import os, time, mx_engine
+        from mx_core import services
+        from mx_core.errors import MXNetError
+        engine, kept = {engine}, []
+        variable = engine.new_variable()
+        engine.push_async(lambda done: kept.append(done), writes=[variable])
+        while not kept:
+            time.sleep(0.001)
+        child = os.fork()
+        if child == 0:
+            try:
+                {how}
+            except MXNetError as error:
+                assert "called twice" in str(error)
+            assert engine.pending == 0
+            own = engine.new_variable()
+            engine.push(lambda: None, writes=[own])
+            assert engine.wait_for_all(timeout=20)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        kept[0]()
+        assert engine.wait_for_variable(variable, timeout=20)
+        """,
+        MX_FORK_TIMEOUT="0.2",
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("engine", ["mx_engine.create(workers=2)", "services.engine()"])
+@pytest.mark.parametrize("kind", ["TimeoutError", "SystemExit", "KeyboardInterrupt"])
+def test_what_a_handler_raises_while_a_fork_waits_is_the_program_s(
+    python: Python, engine: str, kind: str
+) -> None:
+    done = python(
+        f"""
+        import os, signal, threading, mx_engine
+        from mx_core import services
+        def handler(*_):
+            raise {kind}(7)
+        signal.signal(signal.SIGALRM, handler)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # nobody presses Ctrl-C for it
+        engine, gate = {engine}, threading.Event()
+        engine.push(gate.wait)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            os.fork() or os._exit(0)
+            print("went on")
+        except {kind} as error:
+            print("raised", *error.args)
+        gate.set()
+        engine.wait_for_all()
+        """
+    )
+    assert done.stdout == "raised 7\n", done.stderr
+    assert "had not finished when the fork was interrupted" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["TimeoutError", "SystemExit"])
+def test_what_a_handler_raises_while_an_engine_ends_is_the_program_s(python: Python, kind: str) -> None:
+    done = python(
+        f"""
+        import signal, threading, time, mx_engine
+        def handler(*_):
+            raise {kind}(7)
+        signal.signal(signal.SIGALRM, handler)
+        engine, gate = mx_engine.create(workers=2), threading.Event()
+        engine.push(gate.wait)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            del engine
+            time.sleep(1)
+            print("went on")
+        except {kind} as error:
+            print("raised", *error.args)
+        gate.set()
+        """
+    )
+    assert done.stdout == "raised 7\n", done.stderr
+
+
+def test_names_that_are_cut_in_a_character_are_told(python: Python) -> None:
+    done = python(
+        """
+        import mx_engine
+        from mx_core.errors import MXNetError
+        engine = mx_engine.create(workers=2)
+        def fail():
+            raise ZeroDivisionError("none")
+        for odd in ("", "x"):
+            variable = engine.new_variable()
+            engine.push(fail, writes=[variable], name=odd + "é" * 200)
+            while not engine.variable_ready(variable):
+                pass
+            count, texts = engine.unobserved()
+            assert count == 1 and "éé" in texts[0], texts
+            try:
+                engine.wait_for_variable(variable)
+            except ZeroDivisionError as error:
+                assert "éé" in error.__notes__[0]
+            try:
+                engine.push(fail, reads=[variable, variable], name=odd + "é" * 300)
+            except MXNetError as error:
+                assert "éé" in str(error)
+        """
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_spawned_process_has_engines_of_its_own(tmp_path: Path) -> None:
     script = tmp_path / "spawning.py"
     script.write_text(

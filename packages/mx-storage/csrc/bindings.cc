@@ -158,7 +158,7 @@ class PyManager {
     py::list list(all.size());
     for (size_t i = 0; i < all.size(); ++i) {
       const MemoryEvent& e = all[i];
-      const py::object tag = e.tag == nullptr ? py::none() : py::object(py::str(e.tag));
+      const py::object tag = e.tag == nullptr ? py::none() : py::object(decoded(e.tag));
       list[i] = py::make_tuple(e.time, e.context.type, e.context.id, e.bytes, e.in_use, e.pooled, tag);
     }
     return list;

@@ -79,13 +79,19 @@ def fork(stage: str) -> None:
             try:
                 _call(implementation, f"mx_fork({stage!r})", stage)
             except BaseException as error:
-                _passed.append(error)
+                raise_after_fork(error)
     if _passed and stage != "before":
         from mx_core import _native
 
         forking = sys._getframe().f_back  # Python only prints what is raised in the functions that it calls
         while _passed:
             _native.raise_after_call(forking, _passed.pop(0))
+
+
+def raise_after_fork(error: BaseException) -> None:
+    """Has the program raise an error when the fork is done, in the parent if called before it; for functions that
+    Python calls at forks, which prints what they raise."""
+    _passed.append(error)
 
 
 def interrupted() -> bool:

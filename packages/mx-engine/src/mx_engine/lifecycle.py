@@ -10,7 +10,7 @@ import threading
 import time
 
 from mx_core.errors import EngineShutdownError
-from mx_core.lifecycle import interrupted
+from mx_core.lifecycle import interrupted, raise_after_fork
 from mx_core.weak import WeakGroup
 from mx_engine._core import Engine
 from mx_engine.settings import integer, seconds
@@ -45,9 +45,14 @@ class Keeper:
         limit = seconds("MX_FORK_TIMEOUT", 30.0)
         for engine in self.engines():
             self._closed.append(engine)
-            if engine.before_fork(limit) == "busy":
-                text = unfinished_text(engine, f"had not finished {limit:g} s after the fork began")
-                print(f"{text}; the child starts without them", file=sys.stderr)
+            late = f"had not finished {limit:g} s after the fork began"
+            try:
+                state = engine.before_fork(limit)
+            except BaseException as error:  # of a handler of a signal
+                raise_after_fork(error)
+                state, late = "busy", "had not finished when the fork was interrupted"
+            if state == "busy":
+                print(f"{unfinished_text(engine, late)}; the child starts without them", file=sys.stderr)
 
     def after_fork(self, *, child: bool) -> None:
         """Opens the engines again; their threads come back with the next operation. In the child

@@ -99,11 +99,35 @@ void nothing_is_lost_where_nothing_was_pending() {
   table.remove(v);
 }
 
+// Of two asynchronous operations the one that forks goes on in the child, the other does not.
+void completions_go_on_where_their_operations_do() {
+  const Table table(2);
+  mx_variable *other = table.variable(), *own = table.variable();
+  std::atomic<mx_completion*> kept{nullptr};
+  table.push_async({{}, {other}}, [&](const mx_run_context&, mx_completion* done) { kept = done; });
+  while (kept == nullptr) sleep_ms(1);
+  table.push_async({{}, {own}}, [&](const mx_run_context&, mx_completion* done) {
+    in_a_child(table, [&] {
+      CHECK(table->pending(table.self()) == 1);
+      table.complete(kept, make_failure(MX_ERROR, "told in the child"));
+      CHECK(table->pending(table.self()) == 1);
+      table.complete(done);  // the operation ends when its body returns
+    });
+    table.complete(done);
+  });
+  CHECK(table.wait(own).empty());
+  table.complete(kept);
+  CHECK(table.wait(other).empty() && table.wait_all().empty());
+  table.remove(other);
+  table.remove(own);
+}
+
 }  // namespace
 
 int main() {
   return run({
       {"what was pending", what_was_pending_is_lost},
       {"nothing was pending", nothing_is_lost_where_nothing_was_pending},
+      {"completions", completions_go_on_where_their_operations_do},
   });
 }

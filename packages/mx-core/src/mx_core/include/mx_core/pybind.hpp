@@ -85,6 +85,13 @@ inline pybind11::object exception_of(mx_failure* failure) {
   return pybind11::reinterpret_steal<pybind11::object>(take_exception());
 }
 
+// `text_of`, as pybind11 has it.
+inline pybind11::str decoded(const char* utf8) {
+  auto text = pybind11::reinterpret_steal<pybind11::str>(text_of(utf8));
+  if (!text) throw pybind11::error_already_set();
+  return text;
+}
+
 // For a whole module: from now on pybind11 raises mx::Error as the exception of its code.
 inline void translate_errors() {
   pybind11::register_local_exception_translator([](std::exception_ptr pointer) {

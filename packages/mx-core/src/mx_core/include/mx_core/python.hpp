@@ -83,12 +83,19 @@ inline void drop_exception() noexcept {
   Py_DECREF(error);
 }
 
+// A str of what is meant to be UTF-8; texts of plug-ins need not be, and long ones are cut, in a character perhaps.
+// A new reference, or NULL with an exception set.  GIL held.
+inline PyObject* text_of(const char* utf8) noexcept {
+  return PyUnicode_DecodeUTF8(utf8, static_cast<Py_ssize_t>(std::strlen(utf8)), "replace");
+}
+
 // Raises the class that mx_core.errors has for `code`, or what went wrong meanwhile: Ctrl-C, no memory.  A Python
 // exception must not be set.
 inline void raise_status(int32_t code, const char* message) {
   PyObject* module = PyImport_ImportModule("mx_core.errors");
-  PyObject* error = module == nullptr ? nullptr
-                                      : PyObject_CallMethod(module, "from_status", "is", code, message);
+  PyObject* text = module == nullptr ? nullptr : text_of(message);
+  PyObject* error = text == nullptr ? nullptr : PyObject_CallMethod(module, "from_status", "iO", code, text);
+  Py_XDECREF(text);
   Py_XDECREF(module);
   if (error == nullptr) {
     if (!interpreter_ends()) return;
@@ -328,7 +335,7 @@ inline mx_failure* take_python_failure() noexcept {
 
 // Adds a note unless the exception has it already (it may be raised several times).  GIL held.
 inline void add_note_once(PyObject* error, const char* note) {
-  PyObject* text = PyUnicode_FromString(note);
+  PyObject* text = text_of(note);
   PyObject* notes = PyObject_GetAttrString(error, "__notes__");
   if (notes == nullptr) drop_exception();
   const bool known = text != nullptr && notes != nullptr && PySequence_Contains(notes, text) == 1;
