@@ -52,6 +52,36 @@ def test_the_memory_comes_back(failing: str) -> None:
     assert int(done.stdout) < 2_000_000, "bytes of more failures than the last few"
 
 
+ONCE = """
+import gc, sys
+import mx
+from mx_core import services
+class Fails(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux): raise ZeroDivisionError
+@mx.operator.register("fails")
+class FailsProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes): return Fails()
+def kernel(): mx.nd.Custom(mx.nd.ones(3), op_type="fails").asnumpy()
+def device(): mx.nd.ones((1,), ctx=mx.gpu(5))
+def main():
+    try: globals()[sys.argv[1]]()
+    except (mx.MXNetError, ZeroDivisionError): pass
+    large = mx.nd.ones((1000, 1000))  # of the frame that the exception has passed
+    large.wait_to_read()
+main()
+gc.collect()
+mx.nd.waitall()
+print(services.storage("cpu").stats().bytes_in_use)
+"""
+
+
+@pytest.mark.parametrize("failing", ["kernel", "device"])
+def test_no_later_failure_is_needed(failing: str) -> None:
+    done = run(ONCE, failing)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 1_000_000
+
+
 HELD = """
 import traceback
 from mx_core import services

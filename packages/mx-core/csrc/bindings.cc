@@ -2,6 +2,7 @@
 //
 // mx_core._native: C kernel tables and plans, seen from Python.
 #include "mx_core/pybind.hpp"
+#include "mx_core/pybind_holder.hpp"
 
 #include <pybind11/stl.h>
 
@@ -210,7 +211,7 @@ void check_table(const py::object& capsule, const std::string& consumer) {
     const char* name = interface.c_str();
     const char* who = consumer.c_str();
     if (interface == MX_ENGINE_CAPSULE) {
-      import_table<mx_engine_api>(object, name, MX_ENGINE_MAJOR, MX_ENGINE_MINOR, who);
+      import_plugin_table<mx_engine_api>(object, name, MX_ENGINE_MAJOR, MX_ENGINE_API_SIZE_1_0, who);
     } else if (interface == MX_STORAGE_CAPSULE) {
       import_table<mx_storage_api>(object, name, MX_STORAGE_MAJOR, MX_STORAGE_MINOR, who);
     } else if (interface == MX_SHARED_CAPSULE) {
@@ -246,4 +247,5 @@ PYBIND11_MODULE(_native, m) {
   m.def("capsule_name", &mx::core::capsule_name, "object"_a);
   m.def("table_head", &mx::core::table_head, "capsule"_a, "name"_a);
   m.def("check_table", &mx::core::check_table, "capsule"_a, "consumer"_a);
+  mx::refuse_uninitialised(m);
 }

@@ -241,9 +241,12 @@ def interrupt():
     sent = time.monotonic()
     os.kill(os.getpid(), signal.SIGINT)
 def late(action, delay):
-    threading.Timer(delay, interrupt).start()
+    timer = threading.Timer(delay, interrupt)
+    timer.start()
     try:
         action()
+        timer.cancel()  # a fast disk was done before
+        timer.join()
     except KeyboardInterrupt:
         return time.monotonic() - sent
     return 0.0

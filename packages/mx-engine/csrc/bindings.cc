@@ -91,4 +91,5 @@ PYBIND11_MODULE(_core, module) {
   bind_operations(module, engine);
   bind_waits(engine);
   bind_lifecycle(engine);
+  mx::refuse_uninitialised(module);
 }

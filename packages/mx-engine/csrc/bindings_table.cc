@@ -16,8 +16,8 @@ namespace {
 // The table of whatever engine is behind the capsule.
 const mx_engine_api* table_of(const py::object& capsule) {
   try {
-    return import_table<mx_engine_api>(capsule.ptr(), MX_ENGINE_CAPSULE, MX_ENGINE_MAJOR, 0,
-                                       "mx-engine");
+    return import_plugin_table<mx_engine_api>(capsule.ptr(), MX_ENGINE_CAPSULE, MX_ENGINE_MAJOR,
+                                              MX_ENGINE_API_SIZE_1_0, "mx-engine");
   } catch (const PythonErrorSet&) {
     throw py::error_already_set();
   }

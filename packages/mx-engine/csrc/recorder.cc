@@ -9,7 +9,8 @@
 namespace mx::engine {
 
 void Recorder::attach(const mx_engine_api* engine) noexcept {
-  detach();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  leave();
   engine->retain(engine->self);
   engine_ = engine;
   engine->set_sink(
@@ -21,6 +22,11 @@ void Recorder::attach(const mx_engine_api* engine) noexcept {
 }
 
 void Recorder::detach() noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  leave();
+}
+
+void Recorder::leave() noexcept {
   const mx_engine_api* engine = std::exchange(engine_, nullptr);
   if (engine == nullptr) return;
   engine->set_sink(engine->self, nullptr, nullptr);

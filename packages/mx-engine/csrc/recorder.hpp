@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "mx_core/engine.h"
@@ -26,7 +27,10 @@ class Recorder {
   void attach(const mx_engine_api* engine) noexcept;
   // After it returns nothing is recorded any more.  Blocks while an event is being recorded.
   void detach() noexcept;
-  bool attached() const noexcept { return engine_ != nullptr; }
+  bool attached() const noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return engine_ != nullptr;
+  }
 
   // Copies of the events so far, in the order they began.  Throws std::bad_alloc.
   std::vector<mx_engine_event> events() const;
@@ -41,10 +45,12 @@ class Recorder {
   };
   static constexpr uint32_t kShards = 16;
 
+  void leave() noexcept;  // with mutex_
   void record(const mx_engine_event& event) noexcept;
 
   const size_t capacity_;
-  const mx_engine_api* engine_ = nullptr;
+  mutable std::mutex mutex_;  // of those who attach and detach; never taken by those who record
+  const mx_engine_api* engine_ = nullptr;  // guarded by mutex_
   std::atomic<size_t> kept_{0};
   std::atomic<uint64_t> dropped_{0};
   std::array<Shard, kShards> shards_;

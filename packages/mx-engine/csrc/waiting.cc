@@ -108,18 +108,35 @@ int32_t Waiting::end_wait(VariableWait& wait, mx_failure** failure) {
   return MX_OK;
 }
 
-int32_t Waiting::wait_for_variable(Variable* variable, bool for_write, int64_t timeout_ns,
-                                  mx_failure** failure, mx_error* error) {
+bool Waiting::deliver_if_ready(Variable* variable, bool for_write, mx_failure** failure) noexcept {
   if (failure != nullptr) *failure = nullptr;
   variable->lock.lock();
   const bool ready = variable->idle(for_write);
   Poison* poison = ready ? engine::retain(variable->poison) : nullptr;
   variable->lock.unlock();
-  if (ready) {
-    if (failure != nullptr) *failure = completion_.failures().deliver(poison).release();
-    engine::release(poison);
-    return MX_OK;
-  }
+  if (!ready) return false;
+  if (failure != nullptr) *failure = completion_.failures().deliver(poison).release();
+  engine::release(poison);
+  return true;
+}
+
+int32_t Waiting::wait_for_variable_while(Variable* variable, bool for_write, int64_t interval_ns,
+                                        mx_go_on_fn go_on, void* argument, mx_failure** failure,
+                                        mx_error* error) {
+  if (deliver_if_ready(variable, for_write, failure)) return MX_OK;
+  VariableWait wait;
+  const int32_t status = begin_wait(wait, variable, for_write, error);
+  if (status != MX_OK) return status;
+  bool given_up = false;
+  while (!given_up && !wait_until(wait, deadline(interval_ns))) given_up = go_on(argument) == 0;
+  if (!given_up) return end_wait(wait, failure);
+  end_wait(wait, nullptr);  // a failure is left to the next wait
+  return MX_TIMEOUT;
+}
+
+int32_t Waiting::wait_for_variable(Variable* variable, bool for_write, int64_t timeout_ns,
+                                  mx_failure** failure, mx_error* error) {
+  if (deliver_if_ready(variable, for_write, failure)) return MX_OK;
   VariableWait wait;
   const int32_t status = begin_wait(wait, variable, for_write, error);
   if (status != MX_OK) return status;

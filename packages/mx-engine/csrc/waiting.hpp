@@ -34,6 +34,10 @@ class Waiting {
 
   int32_t wait_for_variable(Variable* variable, bool for_write, int64_t timeout_ns,
                             mx_failure** failure, mx_error* error);
+  // Keeps its place while go_on(argument), asked at every interval, is not 0.
+  int32_t wait_for_variable_while(Variable* variable, bool for_write, int64_t interval_ns,
+                                  mx_go_on_fn go_on, void* argument, mx_failure** failure,
+                                  mx_error* error);
   int32_t wait_for_all(int64_t timeout_ns, mx_failure** failure, mx_error* error) noexcept;
   mx_failure* failure_of(Variable* variable) noexcept;
   bool ready(Variable* variable, bool for_write) noexcept;
@@ -44,6 +48,9 @@ class Waiting {
   bool drain(int64_t timeout_ns) noexcept;
 
  private:
+  // Whether nothing has to be waited for; *failure is then the variable's.
+  bool deliver_if_ready(Variable* variable, bool for_write, mx_failure** failure) noexcept;
+
   Admission& admission_;
   Variables& variables_;
   Completion& completion_;

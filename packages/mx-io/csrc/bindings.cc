@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "errors.hpp"
+#include "mx_core/pybind_holder.hpp"
 #include "mx_core/python.hpp"
 
 namespace py = pybind11;
@@ -45,4 +46,5 @@ PYBIND11_MODULE(_core, module) {
   py::register_local_exception_translator(&translate);
   mx::io::bind_records(module);
   mx::io::bind_images(module);
+  mx::refuse_uninitialised(module);
 }

@@ -4,6 +4,7 @@
 #include "bindings.hpp"
 #include "bindings_native_function.hpp"
 #include "interpreter_lock.hpp"
+#include "mx_core/pybind_holder.hpp"
 #include "table.hpp"
 
 namespace mx::nd {
@@ -21,7 +22,8 @@ class Services final : public ServiceLoader {
  public:
   const mx_engine_api* engine() override {
     const mx_engine_api* table = load<mx_engine_api>("engine", -1, [](PyObject* capsule) {
-      return import_table<mx_engine_api>(capsule, MX_ENGINE_CAPSULE, MX_ENGINE_MAJOR, MX_ENGINE_MINOR, kWho);
+      return import_plugin_table<mx_engine_api>(capsule, MX_ENGINE_CAPSULE, MX_ENGINE_MAJOR, MX_ENGINE_API_SIZE_1_0,
+                                                kWho);
     });
     const GilAcquire gil;
     PyObject* watched = PyObject_CallNoArgs(hooks().watch_forks.function.ptr());
@@ -138,6 +140,7 @@ PYBIND11_MODULE(_core, module) {
   register_native_function(module);
   register_autograd(module);
   register_custom(module);
+  mx::refuse_uninitialised(module);
 }
 
 }  // namespace mx::nd

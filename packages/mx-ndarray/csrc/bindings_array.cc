@@ -103,7 +103,9 @@ PyObject* get_writable(PyObject* self, void*) {
   return PyBool_FromLong(as_array(self)->writable ? 1 : 0);
 }
 int set_writable(PyObject* self, PyObject* value, void*) {
-  as_array(self)->writable = value != nullptr && PyObject_IsTrue(value) == 1;
+  const int is_true = value == nullptr ? 0 : PyObject_IsTrue(value);
+  if (is_true < 0) return -1;
+  as_array(self)->writable = is_true == 1;
   return 0;
 }
 PyObject* get_fresh_grad(PyObject* self, void*) {
@@ -111,8 +113,10 @@ PyObject* get_fresh_grad(PyObject* self, void*) {
   return PyBool_FromLong(node != nullptr && node->fresh ? 1 : 0);
 }
 int set_fresh_grad(PyObject* self, PyObject* value, void*) {
+  const int is_true = value == nullptr ? 0 : PyObject_IsTrue(value);
+  if (is_true < 0) return -1;
   Node* node = as_array(self)->node;
-  if (node != nullptr) node->fresh = value != nullptr && PyObject_IsTrue(value) == 1;
+  if (node != nullptr) node->fresh = is_true == 1;
   return 0;
 }
 PyObject* get_error(PyObject* self, void*) {

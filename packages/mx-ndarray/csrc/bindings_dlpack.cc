@@ -116,9 +116,9 @@ py::object taken(const py::object& capsule, uint64_t flags) {
     return copied(tensor, dtype, data);
   }
   if (!mx_on_host(context)) wait_for_producer(context);
+  PyCapsule_SetName(capsule.ptr(), DLCapsule<Managed>::kUsed);  // given away from here on, also to what fails
   Ref<Chunk> chunk = Chunk::foreign(context, data, bytes, managed, &give_back<Managed>,
                                     (flags & kDLReadOnly) != 0);
-  PyCapsule_SetName(capsule.ptr(), DLCapsule<Managed>::kUsed);
   return py::reinterpret_steal<py::object>(
       wrap({Array::wrap(std::move(chunk), 0, dtype, shape), nullptr, 0}));
 }

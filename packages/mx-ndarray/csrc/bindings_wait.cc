@@ -29,6 +29,32 @@ FailureRef wait_in_slices(const Wait& wait_once) {
   }
 }
 
+// Whether no signal's handler has raised; on a thread that waits without the interpreter's lock.
+int32_t no_signal(void*) {
+  const GilAcquire acquired;
+  return PyErr_CheckSignals() == 0 ? 1 : 0;
+}
+
+// Waits, and keeps the place while signals are looked for where the engine can.
+FailureRef wait_for(const mx_engine_api* engine, mx_variable* variable, int32_t for_write) {
+  if (!MX_HAS(engine->head.size, mx_engine_api, wait_for_variable_while)) {
+    return wait_in_slices([&](mx_failure** failure, mx_error* error) {
+      return engine->wait_for_variable(engine->self, variable, for_write, kSlice, failure, error);
+    });
+  }
+  mx_failure* failure = nullptr;
+  mx_error error{};
+  int32_t status = MX_OK;
+  {
+    const GilRelease released;
+    status = engine->wait_for_variable_while(engine->self, variable, for_write, kSlice, no_signal, nullptr, &failure,
+                                             &error);
+  }
+  if (status == MX_TIMEOUT) throw PythonErrorSet{};
+  check(status, error);
+  return FailureRef(failure);
+}
+
 void raise_if_failed(const FailureRef& failure) {
   if (!failure) return;
   raise_failure(failure.get());
@@ -37,13 +63,12 @@ void raise_if_failed(const FailureRef& failure) {
 
 // Ends a wait that need not block, without giving up the lock of the interpreter; raises the failure.
 // False when the wait would block.
-template <class Wait>
-bool ready(const mx_engine_api* engine, mx_variable* variable, bool for_write, const Wait& wait_at_most) {
+bool ready(const mx_engine_api* engine, mx_variable* variable, int32_t for_write) {
   if (interpreter_lock_state().forking.load(std::memory_order_relaxed)) return false;
-  if (engine->variable_ready(engine->self, variable, for_write ? 1 : 0) == 0) return false;
+  if (engine->variable_ready(engine->self, variable, for_write) == 0) return false;
   mx_failure* failure = nullptr;
   mx_error error{};
-  const int32_t status = wait_at_most(0, &failure, &error);
+  const int32_t status = engine->wait_for_variable(engine->self, variable, for_write, 0, &failure, &error);
   if (status == MX_TIMEOUT) return false;  // another thread's push came between
   check(status, error);
   raise_if_failed(FailureRef(failure));
@@ -64,15 +89,8 @@ void wait_for_shape(Array& array) {
 void wait(Array& array, bool for_write) {
   const mx_engine_api* engine = Runtime::instance().engine();
   mx_variable* variable = array.variable();
-  const auto wait_at_most = [&](int64_t nanoseconds, mx_failure** failure, mx_error* error) {
-    return engine->wait_for_variable(engine->self, variable, for_write ? 1 : 0, nanoseconds, failure,
-                                     error);
-  };
-  if (!ready(engine, variable, for_write, wait_at_most)) {
-    raise_if_failed(wait_in_slices([&](mx_failure** failure, mx_error* error) {
-      return wait_at_most(kSlice, failure, error);
-    }));
-  }
+  const int32_t writes = for_write ? 1 : 0;
+  if (!ready(engine, variable, writes)) raise_if_failed(wait_for(engine, variable, writes));
   const FailureRef earlier(engine->variable_failure(engine->self, variable));
   if (!earlier) return;
   if (hooks().sticky_errors) raise_if_failed(earlier);

@@ -4,16 +4,11 @@
 #include <cstring>
 
 #include "interpreter_lock.hpp"
+#include "leaf_mutex.hpp"
 #include "workspace.hpp"
 
 namespace mx::nd {
 namespace {
-
-// First allocations are rare per chunk; one lock for all of them keeps a chunk small.
-std::mutex& allocation_lock() {
-  static auto* lock = new std::mutex;
-  return *lock;
-}
 
 constexpr const char* kTag = "ndarray";
 thread_local const char* the_tag = kTag;
@@ -79,7 +74,8 @@ void* Chunk::allocate_slow(bool zero) {
   const mx_block block = allocate_block(context_, bytes_, tag_);
   if (zero && mx_on_host(context_)) std::memset(block.data, 0, bytes_);
   {
-    std::lock_guard<std::mutex> lock(allocation_lock());
+    // First allocations are rare per chunk; one lock for all of them keeps a chunk small.
+    std::lock_guard<std::mutex> lock(leaf_mutex<Chunk>());
     if (data_.load(std::memory_order_relaxed) == nullptr) {
       block_ = block;
       data_.store(block.data, std::memory_order_release);

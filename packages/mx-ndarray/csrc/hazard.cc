@@ -4,6 +4,8 @@
 #include <mutex>
 #include <new>
 
+#include "leaf_mutex.hpp"
+
 namespace mx::nd::hazard {
 namespace {
 
@@ -58,8 +60,7 @@ struct Retired {
 };
 
 struct Queue {
-  std::mutex mutex;
-  Retired* first = nullptr;  // guarded by mutex
+  Retired* first = nullptr;  // guarded by leaf_mutex<Queue>
 };
 Queue& queue() noexcept {
   static auto* made = new Queue;  // leaked: threads may outlive static destruction
@@ -85,7 +86,7 @@ void retire(void* object, void (*destroy)(void*) noexcept) noexcept {
   Retired* free = nullptr;
   {
     Queue& waiting = queue();
-    std::lock_guard<std::mutex> lock(waiting.mutex);
+    std::lock_guard<std::mutex> lock(leaf_mutex<Queue>());
     entry->next = waiting.first;
     waiting.first = entry;
     for (Retired** place = &waiting.first; *place != nullptr;) {

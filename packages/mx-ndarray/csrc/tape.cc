@@ -4,6 +4,8 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "leaf_mutex.hpp"
+
 namespace mx::nd {
 
 Mode& mode() noexcept {
@@ -94,12 +96,6 @@ void record(Operator& op, Params& params, const Value* inputs, uint32_t n_inputs
 
 namespace {
 
-// Guards what nodes keep.  Held without running foreign code.
-std::mutex& graph_mutex() noexcept {
-  static auto* mutex = new std::mutex;
-  return *mutex;
-}
-
 const Ref<const Saved>& nothing_saved() {
   static const auto* nothing = new Ref<const Saved>(Ref<const Saved>::adopt(new Saved));
   return *nothing;
@@ -108,7 +104,7 @@ const Ref<const Saved>& nothing_saved() {
 }  // namespace
 
 Graph::Graph(const std::vector<Value>& heads, bool take) {
-  std::lock_guard<std::mutex> lock(graph_mutex());
+  std::lock_guard<std::mutex> lock(leaf_mutex<Graph>());
   sort(heads);
   if (!take) return;
   for (const Entry& entry : entries_) entry.node->saved_ = nullptr;  // each is shared: nothing is freed
@@ -117,7 +113,7 @@ Graph::Graph(const std::vector<Value>& heads, bool take) {
 
 Graph::~Graph() {
   if (!restore_) return;
-  std::lock_guard<std::mutex> lock(graph_mutex());
+  std::lock_guard<std::mutex> lock(leaf_mutex<Graph>());
   for (const Entry& entry : entries_) {
     if (entry.node->kind != Node::Kind::kVariable) entry.node->saved_ = entry.saved;
   }

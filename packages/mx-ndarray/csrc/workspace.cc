@@ -6,6 +6,8 @@
 #include <new>
 #include <vector>
 
+#include "leaf_mutex.hpp"
+
 namespace mx::nd {
 namespace {
 
@@ -27,7 +29,7 @@ class Retired {
   void add(const mx_device_api* device, mx_token* token, const mx_block* blocks, size_t n) {
     std::list<Run> run;
     run.push_back({device, token, {blocks, blocks + n}});
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard<std::mutex> lock(leaf_mutex<Retired>());
     runs_.splice(runs_.end(), run);
   }
 
@@ -35,7 +37,7 @@ class Retired {
   void reclaim(bool wait) noexcept {
     std::list<Run> finished;
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      std::lock_guard<std::mutex> lock(leaf_mutex<Retired>());
       for (auto run = runs_.begin(); run != runs_.end();) {
         const auto next = std::next(run);
         if (wait || run->device->reached(run->device->self, run->token) != 0) {
@@ -59,8 +61,7 @@ class Retired {
     mx_token* token = nullptr;
     std::vector<mx_block> blocks;
   };
-  std::mutex mutex_;
-  std::list<Run> runs_;  // guarded by mutex_
+  std::list<Run> runs_;  // guarded by leaf_mutex<Retired>
 };
 
 }  // namespace

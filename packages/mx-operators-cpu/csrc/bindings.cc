@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/bindings_common.hpp"
+#include "mx_core/pybind_holder.hpp"
 #include "onednn/bindings_primitives.hpp"
 #include "simd/loops.hpp"
 
@@ -79,4 +80,5 @@ PYBIND11_MODULE(_native, module) {
   mx::cpu::bind_softmax(module);
   mx::cpu::bind_sort(module);
   mx::cpu::bind_windows(module);
+  mx::refuse_uninitialised(module);
 }

@@ -214,6 +214,7 @@ PYBIND11_MODULE(_native, module) {
              py::arg("scratch") = std::vector<size_t>{}, py::arg("random_blocks") = 0,
              py::arg("conditions") = std::vector<PyCondition>{}, py::arg("adds") = true,
              "A plan (capsule mx.plan.v1) of kernels and products, one after another.");
+  mx::refuse_uninitialised(module);
 }
 
 }  // namespace mx::cuda

@@ -93,7 +93,7 @@ class Block {
   bool freed_ = false;
 };
 
-int get_buffer(PyObject* object, Py_buffer* view, int flags) {
+int get_buffer(PyObject* object, Py_buffer* view, int flags) try {
   auto& block = py::cast<Block&>(py::handle(object));
   if (block.freed()) {
     PyErr_SetString(PyExc_BufferError, "this block was freed");
@@ -105,6 +105,9 @@ int get_buffer(PyObject* object, Py_buffer* view, int flags) {
   if (PyBuffer_FillInfo(view, object, data, length, 0, flags) != 0) return -1;
   ++block.exports;
   return 0;
+} catch (...) {  // it is no block yet
+  raise_current();
+  return -1;
 }
 
 void release_buffer(PyObject* object, Py_buffer*) { --py::cast<Block&>(py::handle(object)).exports; }
@@ -304,6 +307,7 @@ PYBIND11_MODULE(_core, module) {
            "Restarts the stream of `ctx`, or of every context; `seed` from 0 to 2⁶⁴ − 1.")
       .def("reserve", &PyRandom::reserve, py::arg("blocks"), py::arg("ctx") = none,
            "Key and first of `blocks` counters (of four 32-bit words each) nobody else gets.");
+  mx::refuse_uninitialised(module);
 }
 
 }  // namespace mx::storage

@@ -20,8 +20,8 @@ std::shared_ptr<Program> make_program(const py::object& engine, const py::object
                                       const std::string& name) {
   return translated([&] {
     Tables tables;
-    tables.engine = import_table<mx_engine_api>(engine.ptr(), MX_ENGINE_CAPSULE, MX_ENGINE_MAJOR,
-                                                MX_ENGINE_MINOR, "mx-symbol");
+    tables.engine = import_plugin_table<mx_engine_api>(engine.ptr(), MX_ENGINE_CAPSULE, MX_ENGINE_MAJOR,
+                                                       MX_ENGINE_API_SIZE_1_0, "mx-symbol");
     tables.invoke = import_table<mx_invoke_api>(invoke.ptr(), MX_INVOKE_CAPSULE, MX_INVOKE_MAJOR,
                                                 MX_INVOKE_MINOR, "mx-symbol");
     if (!random.is_none()) {
@@ -145,6 +145,7 @@ PYBIND11_MODULE(_core, module) {
   bind_assembly(module);
   bind_memory(module);
   bind_collector(module);
+  mx::refuse_uninitialised(module);
 }
 
 }  // namespace mx::symbol

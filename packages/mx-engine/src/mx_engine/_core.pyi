@@ -268,8 +268,9 @@ class Engine:
         """How many failures no wait has raised, and the texts of the first of them."""
     def before_fork(self, timeout: float) -> str:
         """Drains and stops the engine and closes it until `after_fork`: `quiet`. `busy` when
-        operations were still pending after `timeout` seconds or when Ctrl-C was pressed, `inside`
-        when the caller is inside one: the child's engine then starts without them."""
+        operations were still pending after `timeout` seconds, `inside` when the caller is inside one:
+        the child's engine then starts without them. What a handler of a signal raises ends the wait
+        and is raised when the engine is closed."""
     def after_fork(self) -> None:
         """Opens the engine again, in the parent and in the child."""
 

@@ -109,7 +109,7 @@ void completions_go_on_where_their_operations_do() {
   table.push_async({{}, {own}}, [&](const mx_run_context&, mx_completion* done) {
     in_a_child(table, [&] {
       CHECK(table->pending(table.self()) == 1);
-      table.complete(kept, make_failure(MX_ERROR, "told in the child"));
+      table.complete(kept, mx::make_failure(MX_ERROR, "told in the child"));
       CHECK(table->pending(table.self()) == 1);
       table.complete(done);  // the operation ends when its body returns
     });

@@ -3,6 +3,7 @@
 // The contract of the table itself: refusals, ownership, waits with a limit, life cycle, sinks.
 #include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "support.hpp"
 
@@ -166,6 +167,54 @@ void waits_with_a_limit() {
   open = true;
   CHECK(wait(true, -1) == MX_OK);
   CHECK(table.version(v) == 0);
+  table.remove(v);
+}
+
+struct Asked {
+  std::atomic<int> times{0};
+  int limit = 1'000'000;
+  static int32_t go_on(void* self) {
+    auto* asked = static_cast<Asked*>(self);
+    return ++asked->times < asked->limit ? 1 : 0;
+  }
+};
+
+// Somebody who is asked whether to go on does not wait for what is pushed meanwhile.
+void a_wait_keeps_its_place_while_it_is_asked() {
+  const Table table(2);
+  mx_variable* v = table.variable();
+  std::atomic<bool> first{false}, second{false};
+  const auto hold = [](std::atomic<bool>& until) {
+    return [&until](const mx_run_context&) -> mx_failure* {
+      while (!until) sleep_ms(1);
+      return mx::make_failure(MX_ERROR, "told");
+    };
+  };
+  mx_failure* failure = nullptr;
+  mx_error error{};
+  const auto wait = [&](Asked& asked) {
+    return table->wait_for_variable_while(table.self(), v, 0, 1'000'000, &Asked::go_on, &asked, &failure, &error);
+  };
+  table.push({{}, {v}}, hold(first));
+  Asked few;
+  few.limit = 3;
+  CHECK(wait(few) == MX_TIMEOUT && few.times == 3 && failure == nullptr);
+  Asked asked;
+  std::thread meanwhile([&] {
+    while (asked.times < 5) sleep_ms(1);
+    table.push({{}, {v}}, hold(second));
+    const int before = asked.times;
+    while (asked.times < before + 5) sleep_ms(1);
+    first = true;
+  });
+  CHECK(wait(asked) == MX_OK && !second);
+  CHECK(failure != nullptr && std::strcmp(failure->message, "told") == 0);
+  failure->release(failure);
+  meanwhile.join();
+  second = true;
+  CHECK(!table.wait_all().empty());
+  Asked never;
+  CHECK(wait(never) == MX_OK && never.times == 0 && failure == nullptr);
   table.remove(v);
 }
 
@@ -400,6 +449,7 @@ int main() {
       {"operators", operators_are_pushed_again_and_again},
       {"operations of later callers", operations_of_later_callers_are_taken},
       {"waits with a limit", waits_with_a_limit},
+      {"keeps its place", a_wait_keeps_its_place_while_it_is_asked},
       {"deletion during a wait", a_variable_is_deleted_while_somebody_waits},
       {"pushes after a stop", pushes_after_a_stop},
       {"engines come and go", engines_come_and_go},

@@ -15,7 +15,7 @@ import pytest
 
 from mx_core import services
 from mx_core.errors import ArgumentError
-from mx_engine import profiler
+from mx_engine import _core, profiler
 from mx_engine.profiler import session
 from mx_engine.profiler.recording import Operation, split_programs
 
@@ -277,3 +277,23 @@ def test_parts_belong_to_the_innermost_operation_around_them() -> None:
     after, alone = operation("after", 70, 80), operation("alone", 200, 210)
     programs, others = split_programs([outer, program, *parts, after, alone])
     assert programs == [program, *parts] and others == [outer, after, alone]
+
+
+def test_a_recorder_is_attached_and_detached_by_several_threads() -> None:
+    engine = services.engine()
+    recorder, end = _core.Recorder(100), time.monotonic() + 0.5
+
+    def turn() -> None:
+        while time.monotonic() < end:
+            recorder.attach(engine.capsule)
+            recorder.detach()
+
+    threads = [threading.Thread(target=turn) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not recorder.attached
+    variable = engine.new_variable()
+    engine.push(lambda: None, writes=[variable])
+    assert engine.wait_for_variable(variable, timeout=20)

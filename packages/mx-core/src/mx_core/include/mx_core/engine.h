@@ -18,7 +18,7 @@ extern "C" {
 
 #define MX_ENGINE_CAPSULE "mx.engine.v1"
 #define MX_ENGINE_MAJOR 1
-#define MX_ENGINE_MINOR 0
+#define MX_ENGINE_MINOR 1
 
 typedef struct mx_variable mx_variable; /* opaque, engine-owned */
 typedef struct mx_operator mx_operator; /* opaque: an operation that is pushed again and again */
@@ -101,6 +101,9 @@ typedef struct mx_engine_event {
 } mx_engine_event;
 typedef void (*mx_engine_sink)(void* sink, const mx_engine_event* event);
 
+/* 0: end the wait. */
+typedef int32_t (*mx_go_on_fn)(void* argument);
+
 typedef struct mx_engine_api {
   mx_table_head head;
   void* self;
@@ -173,7 +176,16 @@ typedef struct mx_engine_api {
    * The table must live as long as the engine.  Refused: host types, another table for a known type.
    * A push to a device type that was never attached is refused. */
   int32_t (*attach_device)(void* self, const mx_device_api* device, mx_error* error);
+
+  /* Since 1.1.  As wait_for_variable without a limit, but go_on(argument) is asked every interval_ns, on
+   * the waiting thread; 0 ends the wait with MX_TIMEOUT.  Asking costs no place in the variable's queue:
+   * what others push meanwhile is not waited for.  Ask MX_HAS before it is used. */
+  int32_t (*wait_for_variable_while)(void* self, mx_variable* variable, int32_t for_write,
+                                     int64_t interval_ns, mx_go_on_fn go_on, void* argument,
+                                     mx_failure** failure, mx_error* error);
 } mx_engine_api;
+
+#define MX_ENGINE_API_SIZE_1_0 MX_SIZE_UP_TO(mx_engine_api, attach_device)
 
 #ifdef __cplusplus
 }

@@ -27,6 +27,24 @@ void hold(pybind11::detail::value_and_holder self, Holder made) {
 
 }  // namespace detail
 
+namespace detail {
+
+[[noreturn]] inline void* refuse_memory(size_t) {
+  throw pybind11::type_error("the object was never initialised: its class's __init__() has not been called");
+}
+
+}  // namespace detail
+
+// For a whole module, when its classes are bound: an object that `__new__` alone has made is refused where it is used.
+// pybind11 would hand out memory that nobody has written.
+inline void refuse_uninitialised(const pybind11::module_& module) {
+  for (const auto& [name, value] : pybind11::dict(module.attr("__dict__"))) {
+    if (!PyType_Check(value.ptr())) continue;
+    auto* type = pybind11::detail::get_type_info(reinterpret_cast<PyTypeObject*>(value.ptr()));
+    if (type != nullptr) type->operator_new = detail::refuse_memory;
+  }
+}
+
 // What `__init__` of a bound class is, followed by pybind11::detail::is_new_style_constructor(): its holder is made by
 // a function, or around a new object.
 template <class Holder, class... Arguments>

@@ -225,8 +225,9 @@ inline void release_python(mx_failure* f) noexcept {
 }  // namespace detail
 
 // Failures whose exceptions have been raised. The frames that such an exception has passed may hold the arrays that its
-// failure marks: a circle that Python's collector does not see. At the next failure the traceback is dropped of an
-// exception to which these failures have the only references, so that nobody can see that it is gone. GIL held.
+// failure marks: a circle that Python's collector does not see. At the next failure, and before Python's collector
+// runs, the traceback is dropped of an exception to which these failures have the only references, so that nobody can
+// see that it is gone. GIL held.
 class RaisedFailures {
  public:
   static RaisedFailures& instance() {
@@ -235,6 +236,7 @@ class RaisedFailures {
   }
   void add(mx_failure* failure) noexcept {
     drop_unreachable();
+    if (!collected_) collected_ = watch_collector();
     const auto same = [failure](const FailureRef& kept) { return kept.get() == failure; };
     if (std::any_of(kept_.begin(), kept_.end(), same)) return;
     try {
@@ -246,6 +248,24 @@ class RaisedFailures {
   }
 
  private:
+  static PyObject* before_collection(PyObject*, PyObject*) noexcept {
+    instance().drop_unreachable();
+    Py_RETURN_NONE;
+  }
+  // Adds a function to gc.callbacks, which are called at the beginning and the end; whether that could be done.
+  static bool watch_collector() noexcept {
+    static PyMethodDef method{"drop_unreachable_failures", before_collection, METH_VARARGS, nullptr};
+    PyObject* collector = PyImport_ImportModule("gc");
+    PyObject* callbacks = collector == nullptr ? nullptr : PyObject_GetAttrString(collector, "callbacks");
+    PyObject* function = callbacks == nullptr ? nullptr : PyCFunction_New(&method, nullptr);
+    const bool added = function != nullptr && PyList_Append(callbacks, function) == 0;
+    Py_XDECREF(function);
+    Py_XDECREF(callbacks);
+    Py_XDECREF(collector);
+    if (!added) drop_exception();
+    return added;
+  }
+
   static constexpr size_t kMost = 64;  // of those whose exceptions others hold, too
 
   static PyObject* error_of(const FailureRef& failure) noexcept {
@@ -269,6 +289,7 @@ class RaisedFailures {
     }
   }
   std::vector<FailureRef> kept_;
+  bool collected_ = false;  // the collector is watched
 };
 
 namespace detail {
