@@ -173,6 +173,7 @@ import atexit, sys, threading
 begun, asked, found = threading.Event(), threading.Event(), []
 
 def register(*arguments, real=atexit.register):  # what mx calls while it is imported
+    sys.meta_path.insert(0, Watch)
     begun.set()
     assert asked.wait(20)
     return real(*arguments)
@@ -185,21 +186,20 @@ class Watch:
 
 def importer():
     begun.wait(20)
-    import mx.nd
+    import mx.nd, mx.contrib  # a module of another package, and a file of its own
     found.append(mx.nd)
+    assert mx.contrib.__spec__.origin.endswith("__init__.py") and sys.modules["mx.contrib"] is mx.contrib
     try:
         import mx.nothing
     except ModuleNotFoundError as error:
         found.append(str(error))
 
 atexit.register = register
-sys.meta_path.insert(0, Watch)
 thread = threading.Thread(target=importer)
 thread.start()
 import mx
 thread.join(20)
 assert found == [mx.nd, "No module named 'mx.nothing'"], found
-assert not [each for each in sys.meta_path if type(each).__name__ == "Early"]
 """
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=60)
 

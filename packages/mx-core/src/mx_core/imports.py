@@ -7,7 +7,7 @@ import sys
 from _thread import get_ident
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -33,7 +33,8 @@ class Early:
     """A finder for what is below a package that one thread imports while others ask: their imports wait for it.
 
     Python does not wait for the package before it looks for what is below it, and a finder that the package makes is
-    not there yet. The package appends this one to `sys.meta_path` first of all and removes it when it is whole.
+    not there yet. The package puts this one in front of `sys.meta_path`, first of all, and calls `serve` when it is
+    whole. Files in the package are left to Python.
 
     Threads: made by the one that imports the package; asked by any.
 
@@ -45,33 +46,49 @@ class Early:
 
     def __init__(self, package: str) -> None:
         self._package, self._thread = package, get_ident()
+        self._whole = False
+        self._finder: Any = None
+
+    def serve(self, finder: Any = None) -> None:
+        """The package is whole; from now on another finder is asked, if one is given. It is never taken out of the
+        list: a thread may be going through it."""
+        self._finder, self._whole = finder, True
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """A spec whose loader waits; None in the thread that imports the package, and once it is whole."""
-        spec = getattr(sys.modules.get(self._package), "__spec__", None)
-        if not fullname.startswith(f"{self._package}.") or not getattr(spec, "_initializing", False):
+        """A spec whose loader waits; None in the thread that imports the package."""
+        if self._whole:
+            found: ModuleSpec | None = self._finder and self._finder.find_spec(fullname, path, target)
+            return found
+        if not fullname.startswith(f"{self._package}.") or get_ident() == self._thread:
             return None
-        return None if get_ident() == self._thread else ModuleSpec(fullname, self)  # type: ignore[arg-type]
+        spec = getattr(sys.modules.get(self._package), "__spec__", None)
+        if not getattr(spec, "_initializing", False):  # its import has failed
+            return None
+        if PathFinder.find_spec(fullname, path) is not None:
+            return None
+        return ModuleSpec(fullname, self)  # type: ignore[arg-type]  # it is a loader by what it does
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """The module that the whole package's finder gives.
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """What the loader makes that is found once the package is whole; the spec becomes that one.
 
         Raises
         ------
-        ModuleNotFoundError  it gives none
+        ModuleNotFoundError  nothing is found
         """
         package = import_module(self._package)
         for finder in sys.meta_path:
-            found = finder.find_spec(spec.name, package.__path__) if finder is not self else None
-            if found is not None and found.loader is not None:
-                spec.loader = found.loader
-                return found.loader.create_module(found)  # type: ignore[return-value]  # the module is made already
+            found = finder.find_spec(spec.name, package.__path__)
+            loader: Any = found and found.loader
+            if found is not None and loader is not None and loader is not self:
+                vars(spec).update(vars(found))
+                made: ModuleType | None = loader.create_module(found)
+                return made
         raise ModuleNotFoundError(f"No module named {spec.name!r}", name=spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Is never reached: the spec has the loader of the finder."""
+        """Is never reached: the spec has another loader by then."""
 
 
 def lazy(

@@ -13,7 +13,7 @@ import sys as _sys
 from mx_core.imports import Early as _Early
 
 _early = _Early(__name__)
-_sys.meta_path.append(_early)
+_sys.meta_path.insert(0, _early)
 
 # ruff: noqa: E402  imports of other threads wait from here on
 from typing import TYPE_CHECKING, Any
@@ -205,5 +205,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_PLACES})
 
 
-_sys.meta_path.insert(0, _Submodules(__name__, _PLACES, _missing, _absence))
-_sys.meta_path.remove(_early)
+_early.serve(_Submodules(__name__, _PLACES, _missing, _absence))

@@ -148,7 +148,10 @@ class Submodules:
 
 def _is_question(frame: FrameType | None) -> bool:
     """Whether a frame of the import system looks for a module that nobody imports."""
-    while frame is not None and frame.f_globals.get("__name__") == "importlib._bootstrap":
+    while frame is not None and frame.f_globals.get("__name__") in (
+        "importlib._bootstrap",
+        "mx_core.imports",
+    ):
         frame = frame.f_back
     return frame is not None and frame.f_globals.get("__name__") == "importlib.util"
 

@@ -12,7 +12,7 @@ from mx_core.imports import Early as _Early
 from mxnet._real import refuse as _refuse
 
 _early = _Early(__name__)
-_sys.meta_path.append(_early)
+_sys.meta_path.insert(0, _early)
 _refuse(_sys.path, __file__)
 
 # ruff: noqa: E402  imports of other threads wait from here on
@@ -22,7 +22,7 @@ from mx.submodules import serve as _serve
 __version__ = "1.9.1"
 
 _serve(__name__)
-_sys.meta_path.remove(_early)
+_early.serve()
 
 
 def __getattr__(name: str) -> _Any:
