@@ -182,6 +182,7 @@ int raise_in_frame(void* pending) noexcept {
 }
 
 void raise_after_call(py::object frame, py::object error) {
+  if (PyExceptionInstance_Check(error.ptr()) == 0) throw py::type_error("error: expected an exception");
   py::tuple both = py::make_tuple(std::move(frame), std::move(error));
   if (Py_AddPendingCall(raise_in_frame, both.ptr()) == 0) {
     both.release();

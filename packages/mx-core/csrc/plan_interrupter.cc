@@ -7,6 +7,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include <fcntl.h>
@@ -48,7 +49,11 @@ class Pipe {
   // 0 where nothing comes in time.
   char take(int milliseconds) const {
     pollfd waited{ends_[0], POLLIN, 0};
-    while (::poll(&waited, 1, milliseconds) < 0 && errno == EINTR) {
+    const Clock::time_point end = Clock::now() + std::chrono::milliseconds(milliseconds);
+    int left = milliseconds;
+    while (::poll(&waited, 1, left) < 0 && errno == EINTR) {
+      left = static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count());
+      if (left < 0) left = 0;
     }
     char byte = 0;
     return ::read(ends_[0], &byte, 1) == 1 ? byte : '\0';
@@ -118,6 +123,7 @@ class Repeated {
         none_(tensors.outputs.size()),
         runner_(plan, std::vector<uint8_t>(tensors.outputs.size(), MX_REQ_WRITE), options) {
     before_ = contents();
+    prepare();
     runner_.run(tensors_, none_);
     alone_ = contents();
     for (size_t i = 0; i < tensors_.inputs.size(); ++i) written_.push_back(alone_[i] != before_[i]);
@@ -197,6 +203,7 @@ class Victim {
       session_.running.store(false);
       error_ = std::current_exception();
       failed_.store(true, std::memory_order_release);
+      session_.stopped.put(kMissed);  // nobody waits for this thread any more
     }
   }
   void end() {
@@ -217,6 +224,8 @@ class Victim {
 Interrupted interrupt_plan(const mx_plan& plan, const Tensors& stopped, const Tensors& between,
                            const RunOptions& options, const InterruptOptions& interrupts) {
   static std::mutex mutex;
+  static const int forks = ::pthread_atfork(nullptr, nullptr, [] { new (&mutex) std::mutex; });
+  static_cast<void>(forks);  // the thread that had it is the parent's
   const std::lock_guard<std::mutex> only(mutex);
   Repeated first(plan, stopped, options), second(plan, between, options);
   Session session;

@@ -21,9 +21,14 @@ int32_t alloc_output(const mx_kernel_context* self, uint32_t i, int32_t ndim, co
       throw Error(MX_ERROR_SHAPE, "output " + std::to_string(i) + ": " + std::to_string(ndim) + " axes");
     }
     DynamicOutput& made = *dynamic[i];
-    made.shape.assign(shape, shape + ndim);
-    made.bytes = tensor_bytes("alloc_output", made.dtype, made.shape);
-    made.memory = std::make_unique<GuardedMemory>(made.bytes);
+    std::vector<int64_t> wanted(shape, shape + ndim);
+    if (made.memory == nullptr) {
+      made.bytes = tensor_bytes("alloc_output", made.dtype, wanted);
+      made.memory = std::make_unique<GuardedMemory>(made.bytes);
+      made.shape = std::move(wanted);
+    } else if (made.shape != wanted) {
+      throw Error(MX_ERROR_SHAPE, "output " + std::to_string(i) + " was asked for before, with another shape");
+    }
     *output = {made.memory->data(), made.shape.data(), made.bytes, self->context, made.dtype, ndim, 0};
   });
 }
@@ -31,9 +36,15 @@ int32_t alloc_output(const mx_kernel_context* self, uint32_t i, int32_t ndim, co
 // The sections of a plan's scratch memory `i`, which is one where the plan does not say.
 std::vector<Extent> sections_of(const mx_plan& plan, uint32_t i) {
   std::vector<Extent> found;
-  if (MX_HAS(plan.head.size, mx_plan, n_sections) && plan.sections != nullptr) {
-    for (uint32_t k = 0; k < plan.n_sections; ++k)
-      if (plan.sections[k].scratch == i) found.push_back({plan.sections[k].offset, plan.sections[k].bytes});
+  const uint32_t n = MX_HAS(plan.head.size, mx_plan, n_sections) ? plan.n_sections : 0;
+  if (n != 0 && plan.sections == nullptr) throw Error(MX_ERROR_ABI, std::to_string(n) + " sections, and no list of them");
+  for (uint32_t k = 0; k < n; ++k) {
+    const mx_scratch_section& section = plan.sections[k];
+    if (section.scratch >= plan.n_scratch) {
+      throw Error(MX_ERROR_ABI, "section " + std::to_string(k) + " is of scratch memory " +
+                                    std::to_string(section.scratch) + " of " + std::to_string(plan.n_scratch));
+    }
+    if (section.scratch == i) found.push_back({section.offset, section.bytes});
   }
   if (found.empty()) found.push_back({0, plan.scratch_bytes[i]});
   return found;

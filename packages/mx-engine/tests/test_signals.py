@@ -63,6 +63,31 @@ def test_an_exception_that_cannot_be_shown_is_no_handler_s(kind: str) -> None:
     assert done.stdout == "the kernel's\n", done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("kind", ["SystemExit", "Alarm", "KeyboardInterrupt"])
+def test_it_is_raised_though_it_comes_while_another_error_is_looked_at(kind: str) -> None:
+    looks = """
+from mx_core import signals
+def look(real=signals._handlers):
+    signals._handlers = real
+    signal.raise_signal(signal.SIGUSR1)
+    return real()
+signals._handlers = look
+"""
+    program = PROGRAM.format(said="raise ValueError", kind=kind).replace(
+        "try:\n    seen", f"{looks}\ntry:\n    seen"
+    )
+    done = run(program, "set", MXNET_ENGINE_TYPE="NaiveEngine")
+    assert done.stdout == "the handler's\n", done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("ctrl_c", ["SIG_IGN", "SIG_DFL", "default_int_handler"])
+def test_an_interrupt_of_another_signal_needs_no_ctrl_c(ctrl_c: str) -> None:
+    set_ = f"signal.signal(signal.SIGINT, signal.{ctrl_c})\ntry:\n    seen"
+    program = PROGRAM.format(said=RINGS, kind="KeyboardInterrupt").replace("try:\n    seen", set_)
+    done = run(program, "set", MXNET_ENGINE_TYPE="NaiveEngine")
+    assert done.stdout == "the handler's\n", done.stdout + done.stderr
+
+
 LOOP = """
 import random, signal, time
 from mx_core import services

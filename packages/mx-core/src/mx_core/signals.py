@@ -54,6 +54,11 @@ def is_of_a_handler(error: BaseException) -> bool:
     return _is_from(_handlers(), error)
 
 
+def is_of_ctrl_c(error: BaseException) -> bool:
+    """Whether Ctrl-C raises just such an error, so that to press it again is as good as to raise the error."""
+    return type(error) is KeyboardInterrupt and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def _handlers() -> set[CodeType | None]:
     return {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
 

@@ -87,7 +87,7 @@ AT(mx_engine_event, property, 48);
 AT(mx_engine_event, failed, 52);
 AT(mx_engine_event, label, 56);
 
-SIZE(mx_engine_api, 208);
+SIZE(mx_engine_api, 216);
 AT(mx_engine_api, head, 0);
 AT(mx_engine_api, self, 8);
 AT(mx_engine_api, retain, 16);
@@ -114,6 +114,7 @@ AT(mx_engine_api, set_bulk_size, 176);
 AT(mx_engine_api, set_sink, 184);
 AT(mx_engine_api, is_naive, 192);
 AT(mx_engine_api, attach_device, 200);
+AT(mx_engine_api, wait_for_variable_while, 208);
 
 SIZE(mx_block, 32);
 AT(mx_block, data, 0);

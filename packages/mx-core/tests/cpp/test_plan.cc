@@ -214,6 +214,29 @@ T sum(int32_t dtype, T a, T b) {
   return a;
 }
 
+class Huge final : public mx::Plan {
+ public:
+  explicit Huge(size_t bytes) : Plan("huge", {}) {
+    add_scratch(SIZE_MAX / 4);
+    add_scratch(bytes);
+  }
+
+ private:
+  void execute(const mx::Call&) const override {}
+};
+
+void scratch_beyond_all_memory_is_out_of_memory() {
+  for (const size_t bytes : {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX - 63}) {
+    bool refused = false;
+    try {
+      mx::PlanPtr(new Huge(bytes));
+    } catch (const std::bad_alloc&) {
+      refused = true;
+    }
+    CHECK(refused);
+  }
+}
+
 void elements_are_added_in_their_type() {
   CHECK(sum<double>(MX_FLOAT64, 1, 1e-15) == 1 + 1e-15 && sum<float>(MX_FLOAT32, 1, 2) == 3);
   CHECK(sum<int8_t>(MX_INT8, 127, 1) == -128 && sum<uint8_t>(MX_UINT8, 255, 2) == 1);
@@ -239,6 +262,7 @@ int main() {
       {"other arguments are refused", other_arguments_are_refused},
       {"sizes fit or are refused", sizes_fit_or_are_refused},
       {"a plan lives as long as its references", a_plan_lives_as_long_as_its_references},
+      {"scratch beyond all memory is out of memory", scratch_beyond_all_memory_is_out_of_memory},
       {"elements are added in their type", elements_are_added_in_their_type},
   });
 }

@@ -73,10 +73,14 @@ int32_t grow(const mx_plan*, const mx_kernel_context* context, const mx_tensor*,
   CHECK(context->alloc_output(context, 9, 1, shape, &output, error) == MX_ERROR_VALUE);
   CHECK(context->alloc_output(context, 0, MX_MAX_NDIM + 1, shape, &output, error) == MX_ERROR_SHAPE);
   const std::vector<int64_t> ones(MX_MAX_NDIM, 1);
-  CHECK(context->alloc_output(context, 0, MX_MAX_NDIM, ones.data(), &output, error) == MX_OK);
+  mx_tensor other{};
+  CHECK(context->alloc_output(context, 2, MX_MAX_NDIM, ones.data(), &other, error) == MX_OK);
   CHECK(context->alloc_output(context, 0, 1, negative, &output, error) == MX_ERROR_SHAPE);
   const int32_t status = context->alloc_output(context, 0, 2, shape, &output, error);
   if (status != MX_OK) return status;
+  CHECK(context->alloc_output(context, 0, 2, shape, &other, error) == MX_OK && other.data == output.data);
+  CHECK(context->alloc_output(context, 0, 1, shape, &other, error) == MX_ERROR_SHAPE);
+  CHECK(test::has(error->message, "asked for before"));
   CHECK(output.bytes == 32 && output.dtype == MX_INT64 && output.shape[1] == 2);
   for (int i = 0; i < 4; ++i) static_cast<int64_t*>(output.data)[i] = i;
   return MX_OK;
@@ -84,10 +88,11 @@ int32_t grow(const mx_plan*, const mx_kernel_context* context, const mx_tensor*,
 
 void test_dynamic_outputs() {
   const mx_plan plan = make_plan(grow);
-  Dynamic dynamic(2);
-  dynamic[0] = std::make_unique<DynamicOutput>();
+  Dynamic dynamic(3);
+  for (const int i : {0, 2}) dynamic[i] = std::make_unique<DynamicOutput>();
   dynamic[0]->dtype = MX_INT64;
-  CHECK(mx::core::run_plan(plan, {{}, {mx_tensor{}, mx_tensor{}}}, {MX_REQ_WRITE, MX_REQ_WRITE}, dynamic, {}).empty());
+  const std::vector<uint8_t> req(3, MX_REQ_WRITE);
+  CHECK(mx::core::run_plan(plan, {{}, std::vector<mx_tensor>(3)}, req, dynamic, {}).empty());
   CHECK((dynamic[0]->shape == std::vector<int64_t>{2, 2}));
   CHECK(reinterpret_cast<int64_t*>(dynamic[0]->memory->data())[3] == 3);
 }
@@ -135,10 +140,12 @@ void test_plans_without_sections_have_one_a_memory() {
 
 void test_sections_beyond_their_memory_are_refused() {
   mx_plan plan = make_plan(scale);
-  const mx_scratch_section sections[] = {{0, 0, 64, 37}};
-  plan.sections = sections;
+  const mx_scratch_section beyond[] = {{0, 0, 64, 37}}, of_no_memory[] = {{3, 0, 0, 1}};
   plan.n_sections = 1;
-  test::error_of([&] { mx::core::run_plan(plan, {}, {}, {}, {}); }, MX_ERROR_ABI);
+  for (const mx_scratch_section* sections : {beyond, of_no_memory, static_cast<const mx_scratch_section*>(nullptr)}) {
+    plan.sections = sections;
+    test::error_of([&] { mx::core::run_plan(plan, {}, {}, {}, {}); }, MX_ERROR_ABI);
+  }
 }
 
 void test_impossible_scratch_is_out_of_memory() {

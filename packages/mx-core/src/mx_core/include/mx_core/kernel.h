@@ -34,7 +34,8 @@ typedef struct mx_kernel_context {
   uint32_t threads;        /* how many threads the kernel may use for itself; at least 1 */
   uint64_t random_key;     /* Philox key and first counter, when plan->random_blocks > 0 */
   uint64_t random_offset;
-  /* dynamic_output operators: sets the shape of output i and yields its memory. */
+  /* dynamic_output operators: sets the shape of output i and yields its memory.  Asked again, the
+   * shape must be the same, and so is the memory. */
   int32_t (*alloc_output)(const struct mx_kernel_context* self, uint32_t i, int32_t ndim,
                           const int64_t* shape, mx_tensor* output, mx_error* error);
   void* host; /* the framework's own */

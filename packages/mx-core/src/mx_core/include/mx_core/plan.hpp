@@ -172,8 +172,9 @@ class Plan : public mx_plan {
   // Further checks of the arguments; throws.
   virtual void check(const Call& /*call*/) const {}
 
-  // Scratch memory that every run gets.  To be called before the plan is shared.
+  // Scratch memory that every run gets.  To be called before the plan is shared.  Throws std::bad_alloc.
   Section add_scratch(size_t bytes) {
+    if (bytes > (SIZE_MAX - scratch_size_) / 2) throw std::bad_alloc();
     const size_t begin = sections_.empty() ? 0 : aligned(sections_.back().offset + sections_.back().bytes + kScratchGap);
     sections_.push_back({0, 0, begin, bytes});
     sections = sections_.data();

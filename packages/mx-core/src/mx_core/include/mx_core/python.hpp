@@ -43,6 +43,45 @@ inline PyObject* take_exception() noexcept {
 
 namespace detail {
 
+inline int raise_pending(void* pending) noexcept {
+  auto* error = static_cast<PyObject*>(pending);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  Py_DECREF(error);
+  return -1;
+}
+
+// Has the main thread raise an error when Python next looks for signals; takes the reference.
+inline void raise_soon(PyObject* error) noexcept {
+  if (Py_AddPendingCall(raise_pending, error) == 0) return;  // which owns it
+  PyErr_SetInterrupt();                                      // too many wait
+  Py_DECREF(error);
+}
+
+// What a function of mx_core.signals says of an error; `unknown` where it cannot be asked.  A handler may be called
+// meanwhile, too: what it raises is raised soon.
+inline bool said_by_signals(const char* function, PyObject* error, bool unknown) noexcept {
+  PyObject* module = PyImport_ImportModule("mx_core.signals");
+  PyObject* found = module == nullptr ? nullptr : PyObject_CallMethod(module, function, "O", error);
+  Py_XDECREF(module);
+  if (found != nullptr) {
+    const bool yes = found == Py_True;
+    Py_DECREF(found);
+    return yes;
+  }
+  PyObject* raised = take_exception();
+  if (raised == nullptr) return unknown;
+  const bool own = PyErr_GivenExceptionMatches(raised, PyExc_ImportError) != 0 ||
+                   PyErr_GivenExceptionMatches(raised, PyExc_AttributeError) != 0 ||
+                   PyErr_GivenExceptionMatches(raised, PyExc_MemoryError) != 0 ||
+                   PyErr_GivenExceptionMatches(raised, PyExc_RecursionError) != 0;
+  if (own) {
+    Py_DECREF(raised);
+  } else {
+    raise_soon(raised);
+  }
+  return unknown;
+}
+
 // Whether a handler of a signal has raised an exception.  Every exception of a handler written in Python has a
 // traceback, most of those that native code drops have none.
 inline bool is_of_a_handler(PyObject* error) noexcept {
@@ -50,21 +89,13 @@ inline bool is_of_a_handler(PyObject* error) noexcept {
   PyObject* traceback = PyException_GetTraceback(error);
   Py_XDECREF(traceback);
   if (traceback == nullptr || interpreter_ends()) return false;
-  PyObject* module = PyImport_ImportModule("mx_core.signals");
-  PyObject* found = module == nullptr ? nullptr : PyObject_CallMethod(module, "is_of_a_handler", "O", error);
-  Py_XDECREF(module);
-  const bool known = found != nullptr;
-  const bool is = found == Py_True;
-  Py_XDECREF(found);
-  PyErr_Clear();
-  return known ? is : PyErr_GivenExceptionMatches(error, PyExc_Exception) == 0;
+  return said_by_signals("is_of_a_handler", error, PyErr_GivenExceptionMatches(error, PyExc_Exception) == 0);
 }
 
-inline int raise_pending(void* pending) noexcept {
-  auto* error = static_cast<PyObject*>(pending);
-  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
-  Py_DECREF(error);
-  return -1;
+// Whether Ctrl-C raises just such an exception.
+inline bool is_of_ctrl_c(PyObject* error) noexcept {
+  if (reinterpret_cast<PyObject*>(Py_TYPE(error)) != PyExc_KeyboardInterrupt) return false;
+  return interpreter_ends() || said_by_signals("is_of_ctrl_c", error, true);
 }
 
 }  // namespace detail
@@ -76,8 +107,7 @@ inline void drop_exception() noexcept {
   PyObject* error = take_exception();
   if (error == nullptr) return;
   if (detail::is_of_a_handler(error)) {
-    const bool pressed = PyErr_GivenExceptionMatches(error, PyExc_KeyboardInterrupt) != 0;
-    if (!pressed && Py_AddPendingCall(detail::raise_pending, error) == 0) return;  // which owns it
+    if (!detail::is_of_ctrl_c(error)) return detail::raise_soon(error);
     PyErr_SetInterrupt();
   }
   Py_DECREF(error);
