@@ -256,8 +256,8 @@ inline void release_python(mx_failure* f) noexcept {
 
 // Failures whose exceptions have been raised. The frames that such an exception has passed may hold the arrays that its
 // failure marks: a circle that Python's collector does not see. At the next failure, and before Python's collector
-// runs, the traceback is dropped of an exception to which these failures have the only references, so that nobody can
-// see that it is gone. GIL held.
+// runs, the traceback is dropped of an exception to which these failures have the only references: who holds it keeps
+// it, and who asks an array again what it failed of gets the exception without it. GIL held.
 class RaisedFailures {
  public:
   static RaisedFailures& instance() {
