@@ -211,19 +211,24 @@ def test_gradients_of_channels_with_steps_in_bfloat16(kernel: int) -> None:
         rng.integers(-4, 5, shape)
         for shape in ((2, 64, size, size), (2, 64, 28, 28), (64, 1, kernel, kernel))
     ]
-    found, times = [], []
+    found, runs = [], []
     for dtype in (np.float32, ml_dtypes.bfloat16):
         arrays = [a.astype(dtype) for a in inputs]
         outputs = [np.empty_like(a) for a in arrays[1:]]
         plan = layer_plans.prepare(op, p, arrays, outputs)
         layer_plans.run(plan, arrays, outputs)
         found.append([a.astype(np.float32) for a in outputs])
-        each = []
-        for _ in range(40):
-            start = time.perf_counter()
-            layer_plans.run(plan, arrays, outputs, [plans.WRITE, plans.NULL])
-            each.append(time.perf_counter() - start)
-        times.append(min(each))
+        runs.append((plan, arrays, outputs))
     for exact, rounded in zip(*found, strict=True):
         np.testing.assert_allclose(rounded, exact, rtol=2**-8)
-    assert times[1] < 7 * times[0]
+    times = [float("inf")] * 2
+    for _ in range(50):  # in turns, until the machine has been quiet for both
+        for i, (plan, arrays, outputs) in enumerate(runs):
+            for _ in range(20):
+                start = time.perf_counter()
+                layer_plans.run(plan, arrays, outputs, [plans.WRITE, plans.NULL])
+                times[i] = min(times[i], time.perf_counter() - start)
+        if times[1] < 7 * times[0]:
+            return
+        time.sleep(0.02)
+    pytest.fail(f"float32 takes {times[0] * 1e6:.0f} us, bfloat16 {times[1] * 1e6:.0f}")
