@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers."""
+
+from mx_gluon.block import Block as Block
+from mx_gluon.block import HybridBlock as HybridBlock
+from mx_gluon.block import SymbolBlock as SymbolBlock
+from mx_gluon.nn.activation import ELU as ELU
+from mx_gluon.nn.activation import GELU as GELU
+from mx_gluon.nn.activation import SELU as SELU
+from mx_gluon.nn.activation import Activation as Activation
+from mx_gluon.nn.activation import LeakyReLU as LeakyReLU
+from mx_gluon.nn.activation import PReLU as PReLU
+from mx_gluon.nn.activation import Swish as Swish
+from mx_gluon.nn.chains import HybridSequential as HybridSequential
+from mx_gluon.nn.chains import Sequential as Sequential
+from mx_gluon.nn.convolution import Conv1D as Conv1D
+from mx_gluon.nn.convolution import Conv2D as Conv2D
+from mx_gluon.nn.convolution import Conv3D as Conv3D
+from mx_gluon.nn.dense import Dense as Dense
+from mx_gluon.nn.dense import Embedding as Embedding
+from mx_gluon.nn.functions import Dropout as Dropout
+from mx_gluon.nn.functions import Flatten as Flatten
+from mx_gluon.nn.functions import HybridLambda as HybridLambda
+from mx_gluon.nn.functions import Lambda as Lambda
+from mx_gluon.nn.functions import ReflectionPad2D as ReflectionPad2D
+from mx_gluon.nn.normalization import BatchNorm as BatchNorm
+from mx_gluon.nn.normalization import BatchNormReLU as BatchNormReLU
+from mx_gluon.nn.normalization import GroupNorm as GroupNorm
+from mx_gluon.nn.normalization import InstanceNorm as InstanceNorm
+from mx_gluon.nn.normalization import LayerNorm as LayerNorm
+from mx_gluon.nn.pooling import AvgPool1D as AvgPool1D
+from mx_gluon.nn.pooling import AvgPool2D as AvgPool2D
+from mx_gluon.nn.pooling import AvgPool3D as AvgPool3D
+from mx_gluon.nn.pooling import GlobalAvgPool1D as GlobalAvgPool1D
+from mx_gluon.nn.pooling import GlobalAvgPool2D as GlobalAvgPool2D
+from mx_gluon.nn.pooling import GlobalAvgPool3D as GlobalAvgPool3D
+from mx_gluon.nn.pooling import GlobalMaxPool1D as GlobalMaxPool1D
+from mx_gluon.nn.pooling import GlobalMaxPool2D as GlobalMaxPool2D
+from mx_gluon.nn.pooling import GlobalMaxPool3D as GlobalMaxPool3D
+from mx_gluon.nn.pooling import MaxPool1D as MaxPool1D
+from mx_gluon.nn.pooling import MaxPool2D as MaxPool2D
+from mx_gluon.nn.pooling import MaxPool3D as MaxPool3D
+from mx_gluon.nn.transposed_convolution import Conv1DTranspose as Conv1DTranspose
+from mx_gluon.nn.transposed_convolution import Conv2DTranspose as Conv2DTranspose
+from mx_gluon.nn.transposed_convolution import Conv3DTranspose as Conv3DTranspose

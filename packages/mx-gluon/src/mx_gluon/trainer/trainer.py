@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trainer: sums gradients over contexts and workers, and steps an optimizer."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mx_core.context import Context
+from mx_core.errors import ArgumentError, MXNetError, SettingError
+from mx_core.files import atomic_write
+from mx_gluon.errors import RefusedError, StaleGradientError
+from mx_gluon.parameter import Parameter, ParameterDict
+from mx_gluon.trainer.updates import Replicas
+from mx_kvstore import KVStoreBase
+from mx_kvstore.updater import load_states
+from mx_train import optimizer as opt
+from mx_train.module.optimization import store_for
+from mx_train.optimizer import Optimizer
+
+#: elements of a parameter above which a `local` store leaves the updates to the contexts, as in MXNet
+_LARGE = 1 << 24
+
+
+class Trainer:
+    """Applies an optimizer to parameters, with the gradients of all contexts.
+
+    Threads: one at a time.
+
+    Parameters
+    ----------
+    params : ParameterDict, dict or sequence of Parameter
+        Of a dictionary in the order of their names.
+    optimizer : str or Optimizer
+    optimizer_params : dict, optional
+        Arguments of an optimizer given by name.
+    kvstore : str, KVStoreBase or None
+        What sums gradients. Local ones are not used with one context. None leaves each context alone.
+    compression_params : dict, optional
+        How a store over a network compresses gradients.
+    update_on_kvstore : bool, optional
+        Whether the store runs the optimizer; by default if it can and MXNET_UPDATE_ON_KVSTORE is not 0.
+
+    Raises
+    ------
+    ArgumentError  `params` is something else
+    RefusedError   contexts of parameters differ; `optimizer_params` for an optimizer that is there already
+
+    Examples
+    --------
+    >>> trainer = Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    >>> with autograd.record():
+    ...     loss = loss_function(net(x), y)
+    >>> loss.backward()
+    >>> trainer.step(batch_size=len(x))
+    """
+
+    def __init__(
+        self,
+        params: ParameterDict | Mapping[str, Parameter] | Sequence[Parameter],
+        optimizer: str | Optimizer,
+        optimizer_params: Mapping[str, Any] | None = None,
+        kvstore: str | KVStoreBase | None = "device",
+        compression_params: Mapping[str, Any] | None = None,
+        update_on_kvstore: bool | None = None,
+    ) -> None:
+        if isinstance(params, (ParameterDict, Mapping)):
+            params = [params[name] for name in sorted(params.keys())]
+        if not isinstance(params, (list, tuple)):
+            raise ArgumentError(f"[Trainer] params: expected a list or dict of Parameters, got {params!r}")
+        for param in params:
+            if not isinstance(param, Parameter):
+                raise ArgumentError(f"[Trainer] params: expected Parameters, got {param!r} among them")
+            param._set_trainer(self)
+        self._params: list[Parameter] = list(params)
+        self._contexts = self._check_contexts()
+        self._optimizer = self._made_optimizer(optimizer, optimizer_params)
+        self._replicas = Replicas(self._optimizer, len(self._contexts))
+        self._scale = self._optimizer.rescale_grad
+        self._wanted_store = kvstore
+        self._wanted_place = update_on_kvstore
+        self._compression_params = compression_params
+        self._reset_kvstore()
+
+    def _check_contexts(self) -> list[Context]:
+        contexts: list[Context] | None = None
+        for param in self._params:
+            own = param.list_ctx()
+            if contexts is not None and contexts != own:
+                raise RefusedError(
+                    f"[Trainer] all parameters must be on the same contexts: {param.name} is on {own}, "
+                    f"{self._params[0].name} on {contexts}"
+                )
+            contexts = own
+        return contexts or []
+
+    def _made_optimizer(self, given: str | Optimizer, arguments: Mapping[str, Any] | None) -> Optimizer:
+        by_index: dict[int | str, Parameter] = dict(enumerate(self._params))
+        if not isinstance(given, Optimizer):
+            return opt.create(given, param_dict=by_index, **(arguments or {}))
+        if arguments:
+            raise RefusedError(
+                f"[Trainer] optimizer_params: expected None for an {type(given).__name__} that is made already, got "
+                f"{dict(arguments)}"
+            )
+        given.param_dict = by_index
+        return given
+
+    # ---- the store ----
+
+    def _reset_kvstore(self) -> None:
+        """Starts with a new store at the next step."""
+        if getattr(self, "_kvstore", None) is not None and "dist" in self._kvstore.type:  # type: ignore[union-attr]
+            raise MXNetError("[Trainer] the values in a distributed KVStore cannot be replaced")
+        self._kv_initialized = False
+        self._kvstore: KVStoreBase | None = None
+        self._update_on_kvstore = False
+        self._params_to_init = dict(enumerate(self._params))
+
+    def _values_changed(self, param: Parameter) -> None:
+        """Tells the trainer that a program has set a parameter, which the store may hold."""
+        if self._kv_initialized and self._update_on_kvstore:
+            known = [each for i, each in enumerate(self._params) if i not in self._params_to_init]
+            if any(each is param for each in known):
+                self._reset_kvstore()
+
+    def _ready(self) -> None:
+        """Makes the store, and gives it parameters that have values by now."""
+        if not self._kv_initialized:
+            self._init_kvstore()
+        waiting = {}
+        for key, param in self._params_to_init.items():
+            if param._deferred_init is not None:
+                waiting[key] = param
+            elif self._kvstore is not None:
+                arrays = param.list_data()
+                self._kvstore.broadcast(key, arrays[0].copy(), out=arrays)
+        self._params_to_init = waiting
+
+    def _init_kvstore(self) -> None:
+        store = store_for(self._wanted_store, len(self._contexts))
+        in_store = self._place(store) if store is not None else False
+        if store is not None:
+            if self._compression_params:
+                store.set_gradient_compression(self._compression_params)
+            if in_store:
+                store.set_optimizer(self._optimizer)
+        self._kvstore, self._update_on_kvstore = store, in_store
+        self._kv_initialized = True
+
+    def _place(self, store: KVStoreBase) -> bool:
+        """Whether the store runs the optimizer."""
+        capable = store.is_capable(KVStoreBase.OPTIMIZER)
+        asynchronous = "dist" in store.type and "async" in store.type
+        wanted = self._wanted_place
+        if wanted is False and asynchronous:
+            raise ArgumentError(
+                f"[Trainer] update_on_kvstore: a store of type {store.type!r} needs True, got False"
+            )
+        if wanted and not capable:
+            raise ArgumentError(
+                f"[Trainer] update_on_kvstore: {type(store).__name__} {store.type!r} runs no optimizers, got True"
+            )
+        if wanted is not None:
+            return wanted
+        if store.type == "local" and any(math.prod(param.shape or ()) > _LARGE for param in self._params):
+            return False
+        return capable and (asynchronous or _in_store_by_default())
+
+    # ---- rates ----
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """The optimizer."""
+        return self._optimizer
+
+    @property
+    def learning_rate(self) -> float:
+        """The present learning rate."""
+        return self._optimizer.learning_rate
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Sets the learning rate; not possible with a scheduler."""
+        self._optimizer.set_learning_rate(lr)
+
+    # ---- steps ----
+
+    def step(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
+        """Sums gradients over contexts and workers, and updates the parameters; asynchronous.
+
+        Parameters
+        ----------
+        batch_size : float
+            By which gradients are divided: of all contexts of this worker together.
+        ignore_stale_grad : bool
+            Leave out parameters whose gradient no backward has written since the last step, instead of raising.
+
+        Raises
+        ------
+        StaleGradientError           there are such parameters; nothing is updated
+        DeferredInitializationError  a parameter has no values yet
+        """
+        self._rescale(batch_size)
+        self._ready()
+        work = self._work(ignore_stale_grad)
+        self._allreduce_grads()
+        self._update(work)
+
+    def allreduce_grads(self) -> None:
+        """Sums gradients over contexts and workers, without an update: `update` does that; asynchronous.
+
+        Raises
+        ------
+        RefusedError  the store runs the optimizer
+        """
+        self._ready()
+        self._refuse_in_store("allreduce_grads")
+        self._allreduce_grads()
+
+    def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
+        """Updates parameters with the gradients as they are: `step` without the sum; asynchronous.
+
+        Parameters
+        ----------
+        batch_size, ignore_stale_grad : as in `step`
+
+        Raises
+        ------
+        RefusedError        the store runs the optimizer
+        StaleGradientError  as in `step`
+        """
+        self._ready()
+        self._refuse_in_store("update")
+        self._rescale(batch_size)
+        self._update(self._work(ignore_stale_grad))
+
+    def _refuse_in_store(self, what: str) -> None:
+        if self._update_on_kvstore:
+            raise RefusedError(
+                f"[Trainer] {what}: the store runs the optimizer; make the Trainer with update_on_kvstore=False"
+            )
+
+    def _rescale(self, batch_size: float) -> None:
+        scale = self._scale / batch_size
+        store = self._kvstore
+        in_network = self._update_on_kvstore and store is not None and "dist" in store.type
+        if in_network and self._optimizer.rescale_grad != scale:
+            raise StaleGradientError(
+                f"[Trainer] batch_size: the distributed store divides gradients by "
+                f"{self._scale / self._optimizer.rescale_grad:g} since the first step, got {batch_size}"
+            )
+        self._optimizer.rescale_grad = scale
+
+    def _work(self, ignore_stale_grad: bool) -> list[list[tuple[int, Any, Any]]]:
+        """For each context the indices, gradients and weights to update."""
+        work: list[list[tuple[int, Any, Any]]] = [[] for _ in self._contexts]
+        learned = [(i, param) for i, param in enumerate(self._params) if param.grad_req != "null"]
+        arrays = [(i, param, param.list_data(), param.list_grad()) for i, param in learned]
+        for i, param, weights, grads in arrays:
+            for listed, weight, grad in zip(work, weights, grads, strict=True):
+                if weight._fresh_grad:
+                    listed.append((i, grad, weight))
+                elif not ignore_stale_grad:
+                    raise StaleGradientError(
+                        f"[Trainer] gradient of {param.name} on {weight.context}: no backward has written it since the "
+                        "last step: the loss does not depend on the parameter; ignore_stale_grad=True leaves such "
+                        "parameters out"
+                    )
+        return work
+
+    def _allreduce_grads(self) -> None:
+        if self._kvstore is None:
+            return
+        for i, param in enumerate(self._params):
+            if param.grad_req != "null":
+                out = param.list_data() if self._update_on_kvstore else None
+                self._kvstore.pushpull(i, param.list_grad(), out=out, priority=-i)
+
+    def _update(self, work: list[list[tuple[int, Any, Any]]]) -> None:
+        if self._update_on_kvstore:
+            return
+        for place, listed in enumerate(work):
+            self._replicas.update(place, listed)
+            for _, _, weight in listed:
+                weight._fresh_grad = False
+
+    # ---- files ----
+
+    def save_states(self, fname: str | os.PathLike[str]) -> None:
+        """Writes the optimizer's states, which MXNet reads, too; atomically. Blocks until they are computed.
+
+        Raises
+        ------
+        RefusedError  the store has not got all parameters yet
+        """
+        self._ready()
+        if not self._update_on_kvstore:
+            with atomic_write(fname) as file:
+                file.write(self._replicas.states())
+            return
+        if self._params_to_init:
+            waiting = ", ".join(param.name for param in self._params_to_init.values())
+            raise RefusedError(f"[Trainer] save_states: {waiting} have no values yet")
+        assert self._kvstore is not None
+        self._kvstore.save_optimizer_states(str(fname))
+
+    def load_states(self, fname: str | os.PathLike[str]) -> None:
+        """Takes states that `save_states` or MXNet wrote; the optimizer keeps its settings, such as its rate.
+
+        Raises
+        ------
+        MissingFileError, FileFormatError, ArgumentError
+            There is no such file, it is damaged, or its states are of another optimizer.
+        """
+        self._ready()
+        if not self._update_on_kvstore:
+            load_states(self._replicas.set_states, str(fname))
+            return
+        assert self._kvstore is not None
+        self._kvstore.load_optimizer_states(str(fname))
+
+
+def _in_store_by_default() -> bool:
+    """What MXNET_UPDATE_ON_KVSTORE says; without it true."""
+    text = os.environ.get("MXNET_UPDATE_ON_KVSTORE", "").strip()
+    if text not in ("", "0", "1"):
+        raise SettingError(f"[MXNET_UPDATE_ON_KVSTORE] expected 0 or 1, got {text!r}")
+    return text != "0"

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One optimizer on the copies of parameters that lie on several contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from mx_ndarray import NDArray
+from mx_train.optimizer import Optimizer, Updater, get_updater
+
+
+class Replicas:
+    """An updater per context. What the optimizer remembers of a parameter by its index is kept per context, too.
+
+    Each context counts its own updates; otherwise Adam on two contexts would correct its means twice as fast.
+
+    Threads: one at a time.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    count : int
+        Number of contexts.
+    """
+
+    def __init__(self, optimizer: Optimizer, count: int) -> None:
+        self.optimizer = optimizer
+        self.updaters: list[Updater] = [get_updater(optimizer) for _ in range(count)]
+        self._memories: list[dict[str, Any]] = [self._fresh() for _ in range(count)]
+
+    def _fresh(self) -> dict[str, Any]:
+        """Copies of what the optimizer knows by index."""
+        names = ("_index_update_count", *self.optimizer._remembered)
+        return {name: dict(getattr(self.optimizer, name)) for name in names}
+
+    @contextmanager
+    def _memory(self, place: int) -> Iterator[Updater]:
+        for name, value in self._memories[place].items():
+            setattr(self.optimizer, name, value)
+        try:
+            yield self.updaters[place]
+        finally:
+            self._memories[place] = {name: getattr(self.optimizer, name) for name in self._memories[place]}
+
+    def update(self, place: int, work: Sequence[tuple[int, NDArray, NDArray]]) -> None:
+        """Updates weights on one context; asynchronous.
+
+        Parameters
+        ----------
+        work : sequence of (index, gradient, weight)
+        """
+        with self._memory(place) as updater:
+            for index, grad, weight in work:
+                updater(index, grad, weight)
+
+    def states(self) -> bytes:
+        """States of the first context, in the form that MXNet reads."""
+        with self._memory(0) as updater:
+            return updater.get_states()
+
+    def set_states(self, states: bytes | bytearray) -> None:
+        """Gives all contexts the states of one."""
+        for place in range(len(self.updaters)):
+            with self._memory(place) as updater:
+                updater.set_states(states)

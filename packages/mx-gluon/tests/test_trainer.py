@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trainer: stores, stale gradients, rates, values that a program sets, and what it refuses."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mx_kvstore
+from mx_core import cpu
+from mx_core.errors import ArgumentError, FileFormatError, MissingFileError, SettingError
+from mx_gluon import Parameter, ParameterDict, Trainer, nn
+from mx_gluon.errors import DeferredInitializationError, StaleGradientError
+from mx_kvstore import KVStoreBase
+from mx_ndarray import autograd, nd
+from mx_train import optimizer
+
+
+def weights(*names: str, contexts: Any = None) -> ParameterDict:
+    params = ParameterDict()
+    for name in names or ("w",):
+        params.get(name, shape=(2,), init="zeros")
+    params.initialize(ctx=contexts)
+    return params
+
+
+def differentiate(*params: Parameter, factor: float = 1.0) -> None:
+    """Gives each copy of the parameters the gradient `factor`."""
+    for param in params:
+        for array in param.list_data():
+            with autograd.record():
+                loss = (array * factor).sum()
+            loss.backward()
+
+
+class TestArguments:
+    def test_parameters(self) -> None:
+        with pytest.raises(ValueError, match="params: expected a list or dict of Parameters, got 3"):
+            Trainer(3, "sgd")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="params: expected Parameters, got 'w' among them"):
+            Trainer(["w"], "sgd")  # type: ignore[list-item]
+
+    def test_order_of_names(self) -> None:
+        params = weights("b", "a")
+        assert [param.name for param in Trainer(params, "sgd")._params] == ["a", "b"]
+        assert [param.name for param in Trainer(dict(params.items()), "sgd")._params] == ["a", "b"]
+        assert [param.name for param in Trainer(list(params.values()), "sgd")._params] == ["b", "a"]
+
+    def test_contexts(self) -> None:
+        params = [*weights("a").values(), *weights("b", contexts=cpu(1)).values()]
+        with pytest.raises(
+            AssertionError, match=re.escape("the same contexts: b is on [cpu(1)], a on [cpu(0)]")
+        ):
+            Trainer(params, "sgd")
+
+    def test_optimizers(self) -> None:
+        made = optimizer.SGD(learning_rate=0.5)
+        trainer = Trainer(weights(), made)
+        assert trainer.optimizer is made
+        with pytest.raises(AssertionError, match=re.escape("SGD that is made already, got {'wd': 0.1}")):
+            Trainer(weights(), made, {"wd": 0.1})
+        with pytest.raises(ArgumentError, match="unknown optimizer 'sdg'"):
+            Trainer(weights(), "sdg")
+
+    def test_rates(self) -> None:
+        trainer = Trainer(weights(), "sgd", {"learning_rate": 0.5})
+        trainer.set_learning_rate(0.25)
+        assert trainer.learning_rate == 0.25
+
+
+class TestSteps:
+    def test_divides_by_the_batch(self) -> None:
+        params = weights()
+        trainer = Trainer(params, "sgd", {"learning_rate": 1, "rescale_grad": 3})
+        differentiate(params["w"])
+        trainer.step(6)
+        assert params["w"].data().asnumpy().tolist() == [-0.5, -0.5]
+        differentiate(params["w"])
+        trainer.step(3)
+        assert params["w"].data().asnumpy().tolist() == [-1.5, -1.5]
+
+    @pytest.mark.parametrize("in_store", [None, False, True])
+    @pytest.mark.parametrize("store", ["local", "device"])
+    def test_sums_over_contexts(self, store: str, in_store: bool | None) -> None:
+        params = weights(contexts=[cpu(0), cpu(1)])
+        trainer = Trainer(params, "sgd", {"learning_rate": 1}, kvstore=store, update_on_kvstore=in_store)
+        differentiate(params["w"])
+        trainer.step(1)
+        assert [array.asnumpy().tolist() for array in params["w"].list_data()] == [[-2, -2], [-2, -2]]
+
+    def test_two_halves_of_a_step(self) -> None:
+        params = weights(contexts=[cpu(0), cpu(1)])
+        trainer = Trainer(params, "sgd", {"learning_rate": 1}, update_on_kvstore=False)
+        differentiate(params["w"])
+        trainer.allreduce_grads()
+        assert [grad.asnumpy().tolist() for grad in params["w"].list_grad()] == [[2, 2], [2, 2]]
+        for grad in params["w"].list_grad():
+            grad[:] = grad / 4
+        trainer.update(1)
+        assert params["w"].data(cpu(1)).asnumpy().tolist() == [-0.5, -0.5]
+
+    def test_halves_of_a_step_in_the_store(self) -> None:
+        params = weights(contexts=[cpu(0), cpu(1)])
+        trainer = Trainer(params, "sgd")
+        differentiate(params["w"])
+        for half in (trainer.allreduce_grads, lambda: trainer.update(1)):
+            with pytest.raises(
+                AssertionError, match="the store runs the optimizer; make the Trainer with update_on_kvs"
+            ):
+                half()
+
+    def test_parameters_without_gradients(self) -> None:
+        params = weights("a", "b")
+        params["b"].grad_req = "null"
+        differentiate(params["a"])
+        Trainer(params, "sgd", {"learning_rate": 1}).step(1)
+        assert [param.data().sum().asscalar() for param in params.values()] == [-2, 0]
+
+    def test_accumulated_gradients(self) -> None:
+        params = weights()
+        params.setattr("grad_req", "add")
+        trainer = Trainer(params, "sgd", {"learning_rate": 1})
+        for _ in range(3):
+            differentiate(params["w"])
+        trainer.step(1)
+        params.zero_grad()
+        assert params["w"].data().asnumpy().tolist() == [-3, -3]
+
+    def test_waits_for_shapes(self) -> None:
+        net = nn.Dense(1)
+        net.initialize()
+        trainer = Trainer(net.collect_params(), "sgd")
+        with pytest.raises(DeferredInitializationError, match="dense.*_bias|dense.*_weight"):
+            trainer.step(1)
+        with autograd.record():
+            loss = net(nd.ones((1, 3)))
+        loss.backward()
+        trainer.step(1)
+
+
+class TestStaleGradients:
+    @pytest.mark.parametrize("contexts", [[cpu(0)], [cpu(0), cpu(1)]])
+    def test_nothing_is_updated(self, contexts: Any) -> None:
+        params = weights("a", "b", contexts=contexts)
+        trainer = Trainer(params, "sgd", {"learning_rate": 1})
+        differentiate(params["a"])
+        with pytest.raises(
+            UserWarning, match=r"\[Trainer\] gradient of b on cpu\(0\): no backward has written it"
+        ):
+            trainer.step(1)
+        assert params["a"].data(cpu(0)).sum().asscalar() == 0
+
+    def test_left_out(self) -> None:
+        params = weights("a", "b")
+        trainer = Trainer(params, "sgd", {"learning_rate": 1})
+        differentiate(params["a"])
+        trainer.step(1, ignore_stale_grad=True)
+        assert [param.data().sum().asscalar() for param in params.values()] == [-2, 0]
+        with pytest.raises(StaleGradientError, match="gradient of a"):
+            trainer.update(1)
+
+
+class TestStores:
+    def test_one_context_needs_none(self) -> None:
+        trainer = Trainer(weights(), "sgd")
+        trainer._ready()
+        assert trainer._kvstore is None
+
+    def test_variable(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for text, expected in (("0", False), ("1", True)):
+            monkeypatch.setenv("MXNET_UPDATE_ON_KVSTORE", text)
+            trainer = Trainer(weights(contexts=[cpu(0), cpu(1)]), "sgd")
+            trainer._ready()
+            assert trainer._update_on_kvstore is expected
+        monkeypatch.setenv("MXNET_UPDATE_ON_KVSTORE", "no")
+        with pytest.raises(SettingError, match=r"\[MXNET_UPDATE_ON_KVSTORE\] expected 0 or 1, got 'no'"):
+            Trainer(weights(contexts=[cpu(0), cpu(1)]), "sgd").save_states("x")
+
+    def test_a_store_that_runs_no_optimizer(self) -> None:
+        class Summing(mx_kvstore.KVStore):
+            @staticmethod
+            def is_capable(capability: str) -> bool:
+                return False
+
+        params = weights(contexts=[cpu(0), cpu(1)])
+        trainer = Trainer(params, "sgd", {"learning_rate": 1}, kvstore=Summing())
+        differentiate(params["w"])
+        trainer.step(1)
+        assert params["w"].data(cpu(1)).asnumpy().tolist() == [-2, -2]
+        with pytest.raises(
+            ValueError, match="update_on_kvstore: Summing 'local' runs no optimizers, got True"
+        ):
+            Trainer(params, "sgd", kvstore=Summing(), update_on_kvstore=True).step(1)
+
+    def test_a_store_of_the_smallest_contract(self) -> None:
+        class Least(KVStoreBase):
+            def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+                for array in out:
+                    value.copyto(array)
+
+            def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+                total = nd.add_n(*(array.as_in_context(cpu(0)) for array in value))
+                for array in out or value:
+                    total.copyto(array)
+
+            type = "least"
+            rank = 0
+            num_workers = 1
+
+        params = weights(contexts=[cpu(0), cpu(1)])
+        trainer = Trainer(params, "sgd", {"learning_rate": 1}, kvstore=Least())
+        differentiate(params["w"])
+        trainer.step(1)
+        assert params["w"].data(cpu(1)).asnumpy().tolist() == [-2, -2]
+
+    def test_values_that_a_program_sets(self) -> None:
+        params = weights(contexts=[cpu(0), cpu(1)])
+        trainer = Trainer(params, "sgd", {"learning_rate": 1})
+        differentiate(params["w"])
+        trainer.step(1)
+        params["w"].set_data(nd.full((2,), 10))
+        differentiate(params["w"])
+        trainer.step(1)
+        assert params["w"].data(cpu(1)).asnumpy().tolist() == [8, 8]
+
+    def test_contexts_start_alike(self) -> None:
+        params = weights(contexts=[cpu(0), cpu(1)])
+        params["w"].data(cpu(0))[:] = 5
+        trainer = Trainer(params, "sgd", {"learning_rate": 1}, update_on_kvstore=False)
+        differentiate(params["w"])
+        trainer.step(1)
+        assert [array.asnumpy().tolist() for array in params["w"].list_data()] == [[3, 3], [3, 3]]
+
+
+class TestStates:
+    @pytest.mark.parametrize("contexts", [[cpu(0)], [cpu(0), cpu(1)]])
+    def test_of_another_optimizer(self, contexts: Any, tmp_path: Path) -> None:
+        params = weights(contexts=contexts)
+        trainer = Trainer(params, "adam")
+        differentiate(params["w"])
+        trainer.step(1)
+        path = tmp_path / "adam.states"
+        trainer.save_states(path)
+        with pytest.raises(ArgumentError, match="adam.states: .*Adam"):
+            Trainer(params, "rmsprop").load_states(path)
+        path.write_bytes(path.read_bytes()[:-9])
+        with pytest.raises(FileFormatError, match="adam.states"):
+            trainer.load_states(path)
+        with pytest.raises(MissingFileError, match="none.states"):
+            trainer.load_states(tmp_path / "none.states")
+
+    def test_before_shapes_are_known(self, tmp_path: Path) -> None:
+        net = nn.Dense(1, prefix="d_")
+        net.initialize(ctx=[cpu(0), cpu(1)])
+        trainer = Trainer(net.collect_params(), "sgd")
+        with pytest.raises(AssertionError, match="save_states: d_weight have no values yet"):
+            trainer.save_states(tmp_path / "x.states")
+
+    def test_counts_of_each_context_go_on(self, tmp_path: Path) -> None:
+        def run(steps: int, trainer: Trainer, params: ParameterDict) -> None:
+            for i in range(steps):
+                differentiate(params["w"], factor=i + 1)
+                trainer.step(1)
+
+        both = [cpu(0), cpu(1)]
+        whole, first, second = (weights(contexts=both) for _ in range(3))
+        settings: dict[str, Any] = {"optimizer": "adam", "update_on_kvstore": False}
+        run(3, Trainer(whole, **settings), whole)
+        trainer = Trainer(first, **settings)
+        run(3, trainer, first)
+        trainer.save_states(tmp_path / "s")
+        second["w"].set_data(first["w"].data(cpu(0)))
+        resumed = Trainer(second, **settings)
+        resumed.load_states(tmp_path / "s")
+        assert [memory["_index_update_count"] for memory in resumed._replicas._memories] == [{0: 3}, {0: 3}]
+        for params, each in ((first, trainer), (second, resumed)):
+            run(2, each, params)
+        for ctx in both:
+            np.testing.assert_array_equal(first["w"].data(ctx).asnumpy(), second["w"].data(ctx).asnumpy())
+        np.testing.assert_array_equal(first["w"].data(cpu(0)).asnumpy(), first["w"].data(cpu(1)).asnumpy())
