@@ -21,9 +21,10 @@ def failure(fresh: Any, source: str) -> str:
 @pytest.mark.parametrize(
     ("hidden", "source", "names"),
     [
-        (("mx_symbol", "mx_train"), "mx.sym", "install mx-symbol"),
-        (("mx_train",), "mx.mod", "install mx-train"),
-        (("mx_io", "mx_train"), "mx.io", "install mx-io"),
+        (("mx_symbol", "mx_train", "mx_gluon"), "mx.sym", "install mx-symbol"),
+        (("mx_train", "mx_gluon"), "mx.mod", "install mx-train"),
+        (("mx_gluon",), "mx.gluon", "install mx-gluon"),
+        (("mx_io", "mx_train", "mx_gluon"), "mx.io", "install mx-io"),
         (("mx_engine",), "mx.nd.array([1])", "install mx-engine"),
         (("mx_storage",), "mx.nd.array([1])", "install mx-storage"),
         (("mx_operators_cuda",), "mx.nd.array([1], ctx=mx.gpu()).asnumpy()", "install mx-operators-cuda"),
@@ -119,7 +120,7 @@ def test_the_engine_of_highest_priority_is_the_default(
 #: everything but mx-core and mx-engine, and what these do without
 BUT_THE_ENGINE = (
     "mx", "mx_storage", "mx_operators", "mx_operators_cpu", "mx_operators_cuda", "mx_ndarray", "mx_symbol", "mx_kvstore",
-    "mx_io", "mx_train", "mx_example_operators", "numpy", "ml_dtypes",
+    "mx_io", "mx_train", "mx_gluon", "mx_example_operators", "numpy", "ml_dtypes",
 )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "mx-kvstore": {"mx-core", "mx-ndarray"},
     "mx-io": {"mx-core", "mx-ndarray"},
     "mx-train": {"mx-core", "mx-ndarray", "mx-symbol", "mx-io", "mx-kvstore"},
+    "mx-gluon": {"mx-core", "mx-ndarray", "mx-symbol", "mx-io", "mx-kvstore", "mx-train"},
     "mx": set(FOLDERS) - {"mx-example-operators", "mx-mxnet"},
     "mx-mxnet": {"mx", "mx-core"},
     "mx-example-operators": {"mx-core", "mx-operators-cuda"},  # the latter for its CUDA kernels

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PACKAGES = Path(__file__).parents[2] / "packages"
-NAMES = ("mx-engine", "mx-storage", "mx-ndarray", "mx-symbol", "mx-io", "mx-train", "mx-kvstore")
+NAMES = ("mx-engine", "mx-storage", "mx-ndarray", "mx-symbol", "mx-io", "mx-train", "mx-kvstore", "mx-gluon")
 #: what never changes, or is no object that threads could share
 IMMUTABLE = {"NamedTuple", "TypedDict", "Protocol", "Params", "Operator", "Elementwise"}
 

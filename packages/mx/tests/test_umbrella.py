@@ -29,7 +29,7 @@ def test_unknown_name_has_a_hint() -> None:
         mx.optimiser
 
 
-@pytest.mark.parametrize("name", ["gluon", "np", "npx", "rtc"])
+@pytest.mark.parametrize("name", ["np", "npx", "rtc"])
 def test_what_is_not_implemented_names_the_guide(name: str) -> None:
     with pytest.raises(AttributeError, match=f"mx.{name} is not implemented; see the guide 'Move a script"):
         getattr(mx, name)
@@ -86,7 +86,7 @@ assert Same is NDArrayIter and ndarray is mx.nd and mxnet.contrib is sys.modules
 @pytest.mark.parametrize(
     ("name", "found"),
     [("mx.io", True), ("mx.ndarray.linalg", True), ("mx.symbol.nothing", True), ("mx.test_utils", False),
-     ("mx.nothing", False), ("mx.gluon", None), ("mx.contrib.onnx", None), ("mx.sym.sparse.nothing", False)],
+     ("mx.nothing", False), ("mx.rtc", None), ("mx.contrib.onnx", None), ("mx.sym.sparse.nothing", False)],
 )  # fmt: skip
 def test_finding_a_module_imports_nothing(name: str, found: bool | None) -> None:
     """Python holds the lock of all imports meanwhile, which a thread within another import may wait for."""
@@ -107,7 +107,7 @@ assert set(sys.modules) == before, set(sys.modules) - before
 def test_threads_import_modules_at_once() -> None:
     code = """
 import mx, threading
-gate, found = threading.Barrier(8), []
+gate, found = threading.Barrier(9), []
 def importer(statement):
     gate.wait()
     try:
@@ -115,11 +115,11 @@ def importer(statement):
     except ImportError as error:
         assert "not implemented" in str(error), error
     found.append(statement)
-statements = ["import mx.gluon", "import mx.nd.sparse", "from mx import io", "import mx.io",
+statements = ["import mx.gluon", "import mx.rtc", "import mx.nd.sparse", "from mx import io", "import mx.io",
               "from mx.ndarray import linalg", "import mx.nd.linalg", "import json.tool", "import mx.optimizer"]
 threads = [threading.Thread(target=importer, args=(s,), daemon=True) for s in statements]
 [t.start() for t in threads]; [t.join(20) for t in threads]
-assert len(found) == 8, set(statements) - set(found)
+assert len(found) == 9, set(statements) - set(found)
 """
     for _ in range(3):
         subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
@@ -138,6 +138,7 @@ assert len(found) == 8, set(statements) - set(found)
         "import mx.symbol.symbol as s; s.Variable", "import mx.image.image as i; i.imdecode",
         "import mx.io.io as i; i.NDArrayIter", "import mx.rnn.rnn_cell as r; r.LSTMCell",
         "import mx.kvstore.kvstore as k; k.create", "import mx.image.detection as d; d.ImageIter",
+        "from mx.gluon.nn.basic_layers import Dense", "from mx.gluon.block import HybridBlock",
     ],
 )  # fmt: skip
 def test_files_of_mxnet_have_what_programs_import_from_them(statement: str) -> None:
@@ -205,7 +206,14 @@ assert found == [mx.nd, "No module named 'mx.nothing'"], found
 
 
 def test_a_question_whether_a_module_is_there_has_an_answer() -> None:
-    for name in ("mx.gluon", "mx.nothing", "mx.nd.nothing", "mx.ndarray.sparse", "mx.contrib.onnx"):
+    for name in (
+        "mx.rtc",
+        "mx.gluon.rnn",
+        "mx.nothing",
+        "mx.nd.nothing",
+        "mx.ndarray.sparse",
+        "mx.contrib.onnx",
+    ):
         assert importlib.util.find_spec(name) is None, name
     for name in ("mx.nd", "mx.module", "mx.ndarray.linalg", "mx.test_utils"):
         assert importlib.util.find_spec(name) is not None, name
@@ -218,8 +226,8 @@ def refused(statement: str) -> ModuleNotFoundError:
 
 
 def test_imports_of_what_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
-    for statement in ("import mx.gluon", "from mx import gluon", "from mx.gluon import nn"):
-        assert "mx.gluon is not implemented; see the guide" in str(refused(statement))
+    for statement in ("import mx.rtc", "from mx import rtc", "from mx.rtc import CudaModule"):
+        assert "mx.rtc is not implemented; see the guide" in str(refused(statement))
     assert str(refused("import mx.nothing")) == "No module named 'mx.nothing'"
     assert "No module named 'mx.ndarray.nothing'" in str(refused("import mx.ndarray.nothing"))
     assert "sparse arrays are not implemented; see the guide" in str(refused("import mx.nd.sparse"))
@@ -243,7 +251,8 @@ def test_imports_of_what_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None
         ("mx.kv.KVStoreServer", "stores over a network are for plug-ins"),
         ("mx.img.ImageDetIter", "mx.image.ImageDetIter is not implemented; see the guide"),
         ("mx.nd.cast_storage", "mx.nd.cast_storage is not implemented; .*: only dense arrays are here"),
-        ("mx.gluon", "mx.gluon is not implemented; .*: Gluon is not here. `mx.mod` trains symbols"),
+        ("mx.gluon.rnn", "recurrent cells of Gluon are not implemented; mx.rnn has cells for graphs"),
+        ("mx.gluon.nothing", "module 'mx_gluon' has no attribute 'nothing'"),
         ("mx.io.NDArrayItre", "has no attribute 'NDArrayItre'"),
         ("mx.nd.cast_storages", "operator 'cast_storages' is not registered"),
     ],

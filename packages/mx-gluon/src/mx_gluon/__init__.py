@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mx_core.imports import lazy
 
@@ -25,7 +25,17 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = lazy(
+#: parts of MXNet's Gluon that are not here yet, with what there is instead
+_ABSENT = {
+    "contrib": "estimators and further layers of Gluon are not implemented; nn has the other layers",
+    "data": "data sets and loaders of Gluon are not implemented; mx.io has iterators",
+    "model_zoo": "networks of the model zoo are not implemented; build them of nn, or import what MXNet has exported "
+    "with SymbolBlock.imports",
+    "probability": "distributions of Gluon are not implemented; mx.random draws numbers",
+    "rnn": "recurrent cells of Gluon are not implemented; mx.rnn has cells for graphs",
+}
+
+_found, __dir__, __all__ = lazy(
     __name__,
     {
         "mx_gluon.block": ["Block", "HybridBlock", "SymbolBlock"],
@@ -35,3 +45,9 @@ __getattr__, __dir__, __all__ = lazy(
     },
     ["block", "loss", "nn", "parameter", "trainer", "utils"],
 )
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ABSENT:
+        raise AttributeError(f"[mx_gluon.{name}] {_ABSENT[name]}")
+    return _found(name)

@@ -26,6 +26,7 @@ from mx_core import lifecycle as _lifecycle  # noqa: F401  handlers of exit, bef
 from mx_core.imports import import_by_name as _import_by_name
 
 if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
+    import mx_gluon as _mx_gluon
     import mx_kvstore as _mx_kvstore
     from mx import contrib as contrib
     from mx import operator as operator
@@ -78,6 +79,7 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     symbol = sym
     name = _naming
     img = image
+    gluon = _mx_gluon
     kv = _mx_kvstore
     kvstore = _mx_kvstore
     mod = module
@@ -140,6 +142,7 @@ _PLACES: dict[str, str] = {
     "initializer": "mx_train.initializer",
     "callback": "mx_train.callback",
     "rnn": "mx_train.rnn",
+    "gluon": "mx_gluon",
     "viz": "mx_symbol.visualization",
     "visualization": "mx_symbol.visualization",
     "mon": "mx_train.monitor",

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 #: package below `mx` -> names of files in it that programs import from
 FILES = {
-    "contrib.amp": ("amp",), "image": ("image", "detection", "det"), "io": ("io",), "kvstore": ("kvstore", "base"),
+    "contrib.amp": ("amp",), "gluon.nn": ("activations", "basic_layers", "conv_layers"),
+    "image": ("image", "detection", "det"), "io": ("io",), "kvstore": ("kvstore", "base"),
     "ndarray": ("ndarray",), "optimizer": ("optimizer",), "rnn": ("rnn", "rnn_cell", "io"), "symbol": ("symbol",),
 }  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 from mx_gluon.block import files
@@ -292,6 +292,13 @@ class Block:
         FileFormatError  the description is of another structure
         """
         files.load_model(self, prefix)
+
+    def _described_graph(self) -> dict[str, Any]:
+        """What `save` writes of the graph of a block that has one."""
+        return {}
+
+    def _take_graph(self, model: Mapping[str, Any]) -> None:
+        """Takes a graph from what `save` wrote."""
 
 
 def _blocks_in(value: Any) -> Iterator[Block]:

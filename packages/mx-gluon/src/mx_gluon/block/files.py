@@ -16,7 +16,6 @@ from mx_gluon.parameter import Parameter
 from mx_gluon.parameter.filling import Contexts
 from mx_gluon.parameter.loading import brief, load_into
 from mx_ndarray import nd
-from mx_symbol import sym
 
 if TYPE_CHECKING:
     from mx_gluon.block.block import Block
@@ -108,20 +107,8 @@ def save_model(block: Block, prefix: str) -> None:
 
 
 def _describe(block: Block, index: list[int], into: dict[str, Any]) -> None:
-    from mx_gluon.block.hybrid_block import HybridBlock
-
-    model: dict[str, Any] = {"orig_name": block.name}
+    model: dict[str, Any] = {"orig_name": block.name, **block._described_graph()}
     into[f"{type(block).__name__.lower()}{index[0]}"] = model
-    if isinstance(block, HybridBlock):
-        if block._cached_graph:
-            inputs, graph = block._cached_graph
-            model |= {
-                "in_format": block._in_format,
-                "out_format": block._out_format,
-                "inputs": [each.tojson() for each in inputs],
-                "symbol": graph.tojson(),
-            }
-        model["hybridized"] = bool(block._cached_graph)
     names: dict[str, str] = {}
     model["children"] = names
     for name, child in block._children.items():
@@ -143,15 +130,9 @@ def load_model(block: Block, prefix: str) -> None:
 
 def _restore(block: Block, index: list[int], described: Mapping[str, Any], named: set[Parameter]) -> None:
     """Gives blocks and parameters their saved names; a parameter that is shared has that of its first block."""
-    from mx_gluon.block.hybrid_block import HybridBlock
-
     model = described[f"{type(block).__name__.lower()}{index[0]}"]
     block._name = model["orig_name"]
-    if isinstance(block, HybridBlock) and model["hybridized"]:
-        block._in_format, block._out_format = model["in_format"], model["out_format"]
-        inputs = [sym.load_json(text) for text in model["inputs"]]
-        block._cached_graph = (inputs, sym.load_json(model["symbol"]))
-        block._active = True
+    block._take_graph(model)
     own = block.params._params
     for name in list(own):
         param = own.pop(name)

@@ -203,6 +203,25 @@ class HybridBlock(Block):
             )
         files.export(self, path, epoch, remove_amp_cast)
 
+    def _described_graph(self) -> dict[str, Any]:
+        if not self._cached_graph:
+            return {"hybridized": False}
+        inputs, graph = self._cached_graph
+        return {
+            "in_format": self._in_format,
+            "out_format": self._out_format,
+            "inputs": [each.tojson() for each in inputs],
+            "symbol": graph.tojson(),
+            "hybridized": True,
+        }
+
+    def _take_graph(self, model: Mapping[str, Any]) -> None:
+        if model["hybridized"]:
+            self._in_format, self._out_format = model["in_format"], model["out_format"]
+            inputs = [sym.load_json(text) for text in model["inputs"]]
+            self._cached_graph = (inputs, sym.load_json(model["symbol"]))
+            self._active = True
+
     # ---- calls ----
 
     def forward(self, x: Any, *args: Any) -> Any:

@@ -19,7 +19,7 @@ Contexts = Context | Sequence[Context] | None
 
 @dataclass
 class Deferred:
-    """What is to be done once a parameter's shape is known."""
+    """What is to be done once a parameter's shape is known. Threads: one at a time."""
 
     init: Init
     contexts: list[Context]
