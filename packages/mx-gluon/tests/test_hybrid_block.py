@@ -153,6 +153,12 @@ class TestShapes:
         ):
             net(nd.ones((2, 3)))
 
+    def test_groups_of_a_transposed_convolution(self) -> None:
+        net = nn.Conv1DTranspose(4, 3, groups=2)
+        net.initialize()
+        assert net(nd.ones((1, 6, 5))).shape == (1, 4, 7)
+        assert net.weight.shape == (6, 2, 3)
+
     def test_unknown_shapes(self) -> None:
         class Unrelated(HybridBlock):
             def __init__(self, **kwargs: Any) -> None:

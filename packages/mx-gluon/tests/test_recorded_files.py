@@ -64,6 +64,23 @@ def test_loads_a_saved_model() -> None:
     computes_the_same(net)
 
 
+def test_a_loaded_model_has_the_saved_names_and_can_be_traced_again(tmp_path: Path) -> None:
+    saved = nn.HybridSequential(prefix="saved_")
+    with saved.name_scope():
+        saved.add(nn.Dense(2, in_units=3), nn.BatchNorm(in_channels=2))
+    saved.initialize()
+    saved.save(str(tmp_path / "m"))
+    net = nn.HybridSequential(prefix="fresh_")
+    with net.name_scope():
+        net.add(nn.Dense(2, in_units=3), nn.BatchNorm(in_channels=2))
+    net.load(str(tmp_path / "m"))
+    assert list(net.collect_params()) == list(saved.collect_params())
+    assert [param.name for param in net.collect_params().values()] == list(saved.collect_params())
+    net.hybridize()
+    x = nd.array([[1, 2, 3]])
+    np.testing.assert_allclose(net(x).asnumpy(), saved(x).asnumpy(), rtol=1e-6)
+
+
 def test_writes_the_same_bytes(tmp_path: Path) -> None:
     net = network()
     net.load_parameters(FOLDER / "net.params")

@@ -74,6 +74,16 @@ class TestParameters:
         assert block(nd.ones((1, 2), ctx=cpu(1))).context == cpu(1)
 
 
+def test_exports_before_it_is_called(tmp_path: Path) -> None:
+    block = SymbolBlock(graph(), sym.var("data"))
+    block.params["net_fc_weight"].shape = (3, 2)
+    for name in ("fc_bias", "bn_gamma", "bn_beta", "bn_moving_mean", "bn_moving_var"):
+        block.params[f"net_{name}"].shape = (3,)
+    block.initialize()
+    block.export(str(tmp_path / "early"))
+    assert len(nd.load(str(tmp_path / "early-0000.params"))) == 6
+
+
 class TestCalls:
     def test_several_inputs_and_outputs(self) -> None:
         a, b = sym.var("a"), sym.var("b")
