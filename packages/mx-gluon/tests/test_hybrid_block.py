@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_gluon import HybridBlock, Parameter, SymbolBlock, nn
 from mx_ndarray import autograd, nd
 from mx_symbol import NameManager, Symbol, sym
+from mx_symbol.graph.shape_mode import np_shape
 
 
 @pytest.fixture(autouse=True)
@@ -153,6 +155,33 @@ class TestShapes:
         ):
             net(nd.ones((2, 3)))
 
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: nn.Dense(3),
+            lambda: nn.Conv1D(3, 2),
+            lambda: nn.Conv1DTranspose(3, 2),
+            nn.BatchNorm,
+            nn.LayerNorm,
+        ],
+    )
+    def test_in_the_mode_of_numpy(self, make: Any) -> None:
+        x = nd.arange(24).reshape((2, 3, 4))
+        plain = make()
+        plain.initialize("ones")
+        expected = plain(x).asnumpy()
+        with np_shape():
+            net = make()
+            net.initialize("ones")
+            assert -1 in next(iter(net.params.values())).shape
+            for hybridized in (False, True):
+                net.hybridize(hybridized)
+                np.testing.assert_allclose(net(x).asnumpy(), expected, rtol=1e-6)
+        np.testing.assert_allclose(net(x).asnumpy(), expected, rtol=1e-6)
+        assert [param.shape for param in net.params.values()] == [
+            param.shape for param in plain.params.values()
+        ]
+
     def test_groups_of_a_transposed_convolution(self) -> None:
         net = nn.Conv1DTranspose(4, 3, groups=2)
         net.initialize()
@@ -256,6 +285,19 @@ class TestArguments:
         made = net(sym.var("x"))
         assert isinstance(made, Symbol)
         assert made.list_arguments() == ["x", "dense0_weight", "dense0_bias"]
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_threads_call_one_block(hybridized: bool) -> None:
+    net = chain(nn.Dense(8, activation="tanh"), nn.Dense(3))
+    net.initialize()
+    net.hybridize(hybridized)
+    inputs = [nd.array(np.random.default_rng(i).normal(size=(i % 3 + 1, 5))) for i in range(12)]
+    expected = [net(x).asnumpy() for x in inputs]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(10):
+            for got, wanted in zip(pool.map(lambda x: net(x).asnumpy(), inputs), expected, strict=True):
+                np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
 
 
 class TestExport:

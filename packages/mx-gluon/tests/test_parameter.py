@@ -197,6 +197,7 @@ class TestTypesAndShapes:
         assert param.shape == (2, 0)
         with np_shape():
             assert param.shape == (2, -1)
+            assert Parameter("v", shape=(-1, 2)).shape == (-1, 2)
         assert Parameter("w", shape=3).shape == (3,)
 
     @pytest.mark.parametrize("shape", [(3, 3), (2,), (2, 3, 1)])

@@ -15,7 +15,7 @@ from mx_gluon.block.structure import Format, flatten, kinds, regroup, same_struc
 from mx_gluon.block.tracing import Compiled, Graph, infer, infer_deferred, trace
 from mx_gluon.errors import DeferredInitializationError
 from mx_gluon.parameter import Parameter, ParameterDict
-from mx_ndarray import nd
+from mx_ndarray import NDArray, nd
 from mx_symbol import sym
 
 
@@ -233,6 +233,14 @@ class HybridBlock(Block):
                                      takes lie on several contexts
         DeferredInitializationError  never: parameters that wait for a shape get it here
         """
+        if (
+            not args
+            and self._cached_op is not None
+            and self._active
+            and self._in_format == [0]
+            and isinstance(x, NDArray)
+        ):
+            return regroup(self._cached_op([x]), self._out_format)
         has_symbols, contexts = kinds((x, args))
         if has_symbols == bool(contexts):
             what = (

@@ -11,6 +11,7 @@ from mx_gluon.nn.extents import Extent, check_layout, extent
 from mx_gluon.parameter import Parameter
 from mx_gluon.parameter.filling import Init
 from mx_symbol import sym
+from mx_symbol.graph.shape_mode import is_np_shape
 
 #: layouts per number of axes
 LAYOUTS = {1: ("NCW",), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
@@ -72,9 +73,10 @@ class Convolution(HybridBlock):
 
     def _parameter_shapes(self, in_channels: int, layout: str) -> list[tuple[int, ...]]:
         """Shapes of the operator's arguments, as far as the number of channels tells them."""
-        shape = [0] * len(layout)
+        unknown = -1 if is_np_shape() else 0
+        shape = [unknown] * len(layout)
         shape[layout.find("N")] = 1
-        shape[layout.find("C")] = in_channels
+        shape[layout.find("C")] = in_channels or unknown
         made = getattr(sym, self._op_name)(sym.var("data", shape=shape), name="fwd", **self._kwargs)
         found: list[tuple[int, ...]] = made.infer_shape_partial()[0]
         return found

@@ -14,7 +14,7 @@ from mx_core.context import Context, cpu, current_context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_gluon.errors import DeferredInitializationError, RefusedError
 from mx_gluon.parameter.filling import Contexts, Deferred, Init, contexts_of, filled
-from mx_gluon.parameter.shapes import Shape, fits, is_known
+from mx_gluon.parameter.shapes import Shape, fits, is_known, stored
 from mx_ndarray import NDArray, autograd, nd
 from mx_symbol.graph.shape_mode import is_np_shape
 from mx_symbol.symbol import Symbol, var
@@ -84,9 +84,8 @@ class Parameter:
         self._deferred_init: Deferred | None = None
         self._differentiable = differentiable
         self._allow_deferred_init = allow_deferred_init
-        self._shape: Shape | None = (
-            (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
-        )
+        sizes = (shape,) if isinstance(shape, int) else shape
+        self._shape: Shape | None = None if sizes is None else stored(sizes)
         self._dtype = dtype
         self._grad_req = "null"
         self.name = name
@@ -154,7 +153,7 @@ class Parameter:
             raise RefusedError(
                 f"[Parameter {self.name}] shape: expected {self._shape}, got {tuple(new_shape)}"
             )
-        self._shape = tuple(new_shape)
+        self._shape = stored(new_shape)
 
     def _set_trainer(self, trainer: Trainer | None) -> None:
         self._trainer = trainer

@@ -19,6 +19,11 @@ def is_known(shape: Sequence[int] | None) -> bool:
     return len(shape) > 0 and all(size > 0 for size in shape)
 
 
+def stored(shape: Sequence[int]) -> Shape:
+    """A shape as a parameter keeps it in both modes: 0 is an unknown dimension, since no parameter is empty."""
+    return tuple(max(size, 0) for size in shape)
+
+
 def fits(shape: Sequence[int], known: Sequence[int]) -> bool:
     """Whether a shape agrees with what is known of it."""
     return len(shape) == len(known) and all(

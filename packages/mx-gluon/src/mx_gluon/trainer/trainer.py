@@ -18,7 +18,7 @@ from mx_kvstore import KVStoreBase
 from mx_kvstore.updater import load_states
 from mx_train import optimizer as opt
 from mx_train.module.optimization import store_for
-from mx_train.optimizer import Optimizer
+from mx_train.optimizer import Optimizer, Updater
 
 #: elements of a parameter above which a `local` store leaves the updates to the contexts, as in MXNet
 _LARGE = 1 << 24
@@ -168,6 +168,10 @@ class Trainer:
         if store.type == "local" and any(math.prod(param.shape or ()) > _LARGE for param in self._params):
             return False
         return capable and (asynchronous or _in_store_by_default())
+
+    @property
+    def _updaters(self) -> list[Updater]:
+        return self._replicas.updaters
 
     # ---- rates ----
 
