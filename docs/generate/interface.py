@@ -16,9 +16,10 @@ from mx_core import operators
 
 #: modules of `mx` under the name that most programs use
 NAMESPACES = (
-    "autograd", "callback", "context", "contrib.amp", "engine", "executor", "image", "init", "io", "kv",
-    "lr_scheduler", "metric", "mod", "model", "mon", "name", "nd", "operator", "opt", "profiler", "random",
-    "recordio", "rnn", "sym", "test_utils", "util", "viz",
+    "autograd", "callback", "context", "contrib.amp", "engine", "executor", "gluon.block", "gluon.loss", "gluon.nn",
+    "gluon.parameter", "gluon.trainer", "gluon.utils", "image", "init", "io", "kv", "lr_scheduler", "metric", "mod",
+    "model", "mon", "name", "nd", "operator", "opt", "profiler", "random", "recordio", "rnn", "sym", "test_utils",
+    "util", "viz",
 )  # fmt: skip
 #: names of `mx` itself that are documented nowhere else
 TOP = ("AttrScope", "MXNetError", "waitall")

@@ -14,6 +14,10 @@ from generate.interface import covered
 INTERNAL = {
     "mx_core": ("build_info", "cli", "commands", "discovery", "lifecycle", "loading", "environment"),
     "mx_engine": ("lifecycle", "settings"),
+    "mx_gluon": (
+        "block.files", "block.monitoring", "block.scope", "block.structure", "block.summary", "block.tracing",
+        "nn.extents", "parameter.filling", "parameter.loading", "parameter.shapes", "trainer.updates",
+    ),
     "mx_io": ("arrays", "lookup", "packing", "pixels", "workers"),
     "mx_kvstore": ("keys", "reduction"),
     "mx_ndarray": ("exchange", "functions", "indexing", "invocation", "methods", "operator_functions", "views"),

@@ -13,6 +13,8 @@ from generate import interface, modules
         ("mod", "Module"), ("io", "NDArrayIter"), ("io", "ImageRecordIter"), ("callback", "Speedometer"),
         ("metric", "Accuracy"), ("opt", "SGD"), ("init", "Xavier"), ("nd", "array"), ("sym", "Variable"),
         ("operator", "CustomOp"), ("autograd", "record"), ("recordio", "MXRecordIO"), ("kv", "create"),
+        ("gluon.nn", "Dense"), ("gluon.block", "HybridBlock"), ("gluon.parameter", "Parameter"),
+        ("gluon.trainer", "Trainer"), ("gluon.loss", "L2Loss"), ("gluon.utils", "split_and_load"),
     ],
 )  # fmt: skip
 def test_pages_have_public_names(module: str, name: str) -> None:

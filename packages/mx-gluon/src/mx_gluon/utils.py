@@ -147,8 +147,3 @@ def download(
     if sha1_hash is not None and not check_sha1(file, sha1_hash):
         raise ArgumentError(f"[download] {file}: expected SHA-1 {sha1_hash}; fetch {url} again")
     return str(file)
-
-
-def indented(text: str, spaces: int) -> str:
-    """A text whose lines after the first one are indented."""
-    return text.replace("\n", "\n" + " " * spaces)

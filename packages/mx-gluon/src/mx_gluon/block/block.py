@@ -15,7 +15,6 @@ from mx_gluon.block.summary import print_summary
 from mx_gluon.errors import RefusedError
 from mx_gluon.parameter import Parameter, ParameterDict
 from mx_gluon.parameter.filling import Contexts, Init
-from mx_gluon.utils import indented
 from mx_train import initializer
 
 
@@ -313,5 +312,6 @@ def _blocks_in(value: Any) -> Iterator[Block]:
 
 def _listed(block: Block, inner: dict[str, Block]) -> str:
     """A block with the blocks within, for `repr`."""
-    lines = "\n".join(f"  ({key}): {indented(repr(value), 2)}" for key, value in inner.items())
+    texts = {key: repr(value).replace("\n", "\n  ") for key, value in inner.items()}
+    lines = "\n".join(f"  ({key}): {text}" for key, text in texts.items())
     return f"{type(block).__name__}(\n{lines}\n)"
