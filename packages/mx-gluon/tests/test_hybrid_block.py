@@ -254,9 +254,11 @@ class TestArguments:
             ArgumentError, match=r"\[f\] there is neither an NDArray nor a symbol among the arguments str"
         ):
             net("x")
+        with pytest.raises(ArgumentError, match="among the arguments numpy.ndarray"):
+            net(np.ones((1, 2)))
         nested = Nested(prefix="n_")
         with pytest.raises(
-            ArgumentError, match=r"\[n\] NDArrays and symbols are mixed among the arguments NDArray, list"
+            ArgumentError, match=r"\[n\] NDArrays and symbols are mixed among the arguments \S+NDArray, list"
         ):
             nested(nd.ones((1,)), [sym.var("a"), sym.var("b")])
         nested.hybridize()

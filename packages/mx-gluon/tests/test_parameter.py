@@ -125,6 +125,13 @@ class TestContexts:
         with pytest.raises(ValueError, match="was not initialised"):
             Parameter("v", shape=(1,)).reset_ctx(cpu())
 
+    @pytest.mark.parametrize("contexts", [[], "cpu", [cpu(), 1]])
+    def test_no_contexts(self, contexts: Any) -> None:
+        with pytest.raises(
+            ArgumentError, match=says(f"ctx: expected a Context or several, got {contexts!r}")
+        ):
+            Parameter("w", shape=(2,)).initialize(ctx=contexts)
+
     def test_not_initialised(self) -> None:
         param = Parameter("w", shape=(2,))
         for ask in (param.data, param.grad, param.list_data, param.list_grad, param.list_ctx):
@@ -205,6 +212,10 @@ class TestTypesAndShapes:
         param = Parameter("w", shape=(2, 0))
         with pytest.raises(AssertionError, match=says(f"[Parameter w] shape: expected (2, 0), got {shape}")):
             param.shape = shape
+
+    def test_no_shape(self) -> None:
+        with pytest.raises(ArgumentError, match=r"shape: expected integers, got \(2, 'x'\)"):
+            Parameter("w", shape=(2, "x"))  # type: ignore[arg-type]
 
     def test_set_data(self) -> None:
         param = ready([cpu(0), cpu(1)])

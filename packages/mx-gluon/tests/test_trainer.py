@@ -92,6 +92,12 @@ class TestSteps:
         trainer.step(1)
         assert [array.asnumpy().tolist() for array in params["w"].list_data()] == [[-2, -2], [-2, -2]]
 
+    def test_no_examples(self) -> None:
+        params = weights()
+        differentiate(params["w"])
+        with pytest.raises(ArgumentError, match=r"batch_size: expected the number of examples, got 0"):
+            Trainer(params, "sgd").step(0)
+
     def test_two_halves_of_a_step(self) -> None:
         params = weights(contexts=[cpu(0), cpu(1)])
         trainer = Trainer(params, "sgd", {"learning_rate": 1}, update_on_kvstore=False)

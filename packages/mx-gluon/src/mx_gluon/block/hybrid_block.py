@@ -285,7 +285,9 @@ class HybridBlock(Block):
 
 
 def _types(args: tuple[Any, ...]) -> str:
-    return ", ".join(type(each).__name__ for each in args)
+    return ", ".join(
+        f"{type(each).__module__}.{type(each).__name__}".removeprefix("builtins.") for each in args
+    )
 
 
 def _refuse_backend(block: Block, what: str, backend: str | None, options: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from mx_core import dtypes
 from mx_core.context import Context, cpu, current_context
+from mx_core.errors import ArgumentError
 from mx_ndarray import NDArray, nd
 from mx_train import initializer
 
@@ -28,10 +29,18 @@ class Deferred:
 
 
 def contexts_of(given: Contexts) -> list[Context]:
-    """Contexts as a list; the thread's default without any."""
+    """Contexts as a list; the thread's default where None is given.
+
+    Raises
+    ------
+    ArgumentError  there is none in the list, or something else
+    """
     if given is None:
         return [current_context()]
-    return [given] if isinstance(given, Context) else list(given)
+    listed = [given] if isinstance(given, Context) else list(given)
+    if not listed or not all(isinstance(each, Context) for each in listed):
+        raise ArgumentError(f"[Parameter] ctx: expected a Context or several, got {given!r}")
+    return listed
 
 
 def filled(name: str, shape: Sequence[int], dtype: Any, init: Init, default_init: Init) -> NDArray:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
+from mx_core.errors import ArgumentError
 from mx_symbol.graph.shape_mode import is_np_shape
 
 Shape = tuple[int, ...]
@@ -20,8 +22,16 @@ def is_known(shape: Sequence[int] | None) -> bool:
 
 
 def stored(shape: Sequence[int]) -> Shape:
-    """A shape as a parameter keeps it in both modes: 0 is an unknown dimension, since no parameter is empty."""
-    return tuple(max(size, 0) for size in shape)
+    """A shape as a parameter keeps it in both modes: 0 is an unknown dimension, since no parameter is empty.
+
+    Raises
+    ------
+    ArgumentError  a size is no integer
+    """
+    try:
+        return tuple(max(operator.index(size), 0) for size in shape)
+    except TypeError:
+        raise ArgumentError(f"[Parameter] shape: expected integers, got {shape!r}") from None
 
 
 def fits(shape: Sequence[int], known: Sequence[int]) -> bool:

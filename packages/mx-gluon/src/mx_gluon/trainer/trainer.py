@@ -203,6 +203,7 @@ class Trainer:
 
         Raises
         ------
+        ArgumentError                `batch_size` is 0
         StaleGradientError           there are such parameters; nothing is updated
         DeferredInitializationError  a parameter has no values yet
         """
@@ -247,6 +248,8 @@ class Trainer:
             )
 
     def _rescale(self, batch_size: float) -> None:
+        if batch_size == 0:
+            raise ArgumentError("[Trainer] batch_size: expected the number of examples, got 0")
         scale = self._scale / batch_size
         store = self._kvstore
         in_network = self._update_on_kvstore and store is not None and "dist" in store.type
