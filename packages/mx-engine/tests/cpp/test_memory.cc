@@ -97,19 +97,21 @@ void devices(const Table& table) {
   table.remove(v);
 }
 
+// What grows by one in each round is found.  The process keeps the memory of as many operations as were
+// once pending together, which is chance: at most the 200 that are pushed and a batch of 64 for each
+// of three threads.
 void engines_leave_nothing(Use use, bool debug) {
-  constexpr int kRounds = 20;
+  constexpr int kWarmUp = 20, kChance = 200 + 3 * 64, kRounds = 2 * kChance;
   long first = 0;
-  for (int round = 0; round < 2 * kRounds; ++round) {
-    if (round == kRounds) first = alive;  // caches of the process and its threads are filled
+  for (int round = 0; round < kWarmUp + kRounds; ++round) {
+    if (round == kWarmUp) first = alive;
     EngineOptions options;
     options.debug = debug;
     options.limits.compute = 2;
     use(Table(options));
   }
-  // what grows by one in each round is more
-  if (alive >= first + kRounds) std::fprintf(stderr, "%ld allocations more\n", alive - first);
-  CHECK(alive < first + kRounds);
+  if (alive > first + kChance) std::fprintf(stderr, "%ld allocations more\n", alive - first);
+  CHECK(alive <= first + kChance);
 }
 
 }  // namespace
