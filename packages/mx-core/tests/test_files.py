@@ -177,7 +177,7 @@ def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
     target = tmp_path / "weights.bin"
     command = [sys.executable, "-c", FULL, str(target)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
-    assert f"OSError: [Errno 27] File too large: '{target}'" in done.stderr
+    assert f"FileError: [Errno 27] File too large: '{target}'" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

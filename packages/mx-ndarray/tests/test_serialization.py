@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import struct
 import subprocess
 import sys
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mx_core.errors import ArgumentError, FileFormatError
+from mx_core import dtypes
+from mx_core.errors import ArgumentError, FileError, FileFormatError, MXNetError
 from mx_ndarray import nd
 
 ONE = bytes.fromhex(
@@ -77,6 +79,44 @@ def test_arrays_without_elements_survive(tmp_path: Path) -> None:
     nd.save(tmp_path / "x", [nd.empty((0, 3)), nd.array(2.0)])
     empty, scalar = nd.load(tmp_path / "x")
     assert (empty.shape, scalar.shape) == ((0, 3), ())
+
+
+@pytest.mark.parametrize("dtype", dtypes.NAMES)
+def test_every_element_type_survives(dtype: str, tmp_path: Path) -> None:
+    array = nd.array([[1, 0], [3, 1]], dtype=dtype)
+    nd.save(tmp_path / "a.params", [array])
+    for restored in (nd.load(tmp_path / "a.params")[0], pickle.loads(pickle.dumps(array))):
+        assert restored.dtype == array.dtype and restored.asnumpy().tobytes() == array.asnumpy().tobytes()
+
+
+@pytest.mark.parametrize("name", ["a.params", "a.npy", "a.npz", "a.safetensors"])
+@pytest.mark.filterwarnings("ignore::mx_core.errors.MXUnsafeReadWarning")
+def test_what_was_never_computed_is_not_stored(name: str, tmp_path: Path) -> None:
+    failed = nd.linalg.potrf(nd.array([[-1.0, 0.0], [0.0, 1.0]]))
+    with pytest.raises(ArgumentError, match="not positive definite"):
+        nd.waitall()  # takes the failure, so that reads warn only
+    with pytest.raises(MXNetError, match=r"\[save\] expected a computed array.*not positive definite"):
+        nd.save(tmp_path / name, {"a": failed} if name.endswith("safetensors") else [failed])
+    with pytest.raises(MXNetError, match="not positive definite"):
+        pickle.dumps(failed)
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_the_system_refuses_is_an_error_of_both_worlds(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refused: list[tuple[str, type[OSError]]] = [
+        (f"{tmp_path}/none/a.params", FileNotFoundError),
+        (f"{tmp_path}", IsADirectoryError),
+        (f"{tmp_path}/file/a.params", NotADirectoryError),
+    ]
+    for path, kind in refused:
+        for use in (lambda: nd.save(path, [nd.ones(3)]), lambda: nd.load(path)):
+            with pytest.raises(kind, match=path) as caught:
+                use()
+            assert isinstance(caught.value, MXNetError)
+    with pytest.raises(FileError, match="/dev/full"):
+        nd.save("/dev/full", [nd.ones(3)])
+    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_other_objects_are_refused(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mx_core.errors import ArgumentError as ArgumentError
     from mx_core.errors import DTypeError as DTypeError
     from mx_core.errors import EngineShutdownError as EngineShutdownError
+    from mx_core.errors import FileError as FileError
     from mx_core.errors import FileFormatError as FileFormatError
     from mx_core.errors import IndexOutOfBoundsError as IndexOutOfBoundsError
     from mx_core.errors import MXNetError as MXNetError
@@ -42,9 +43,9 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "mx_core.context": ["Context", "cpu", "cpu_pinned", "cpu_shared", "current_context", "gpu", "num_gpus"],
         "mx_core.errors": [
-            "AbiError", "ArgumentError", "DTypeError", "EngineShutdownError", "FileFormatError",
-            "IndexOutOfBoundsError", "MXNetError", "MXUnsafeReadWarning", "NoKernelError", "OutOfMemoryError",
-            "PluginError", "PluginWarning", "ShapeError", "UnknownOperatorError",
+            "AbiError", "ArgumentError", "DTypeError", "EngineShutdownError", "FileError",
+            "FileFormatError", "IndexOutOfBoundsError", "MXNetError", "MXUnsafeReadWarning", "NoKernelError",
+            "OutOfMemoryError", "PluginError", "PluginWarning", "ShapeError", "UnknownOperatorError",
         ],
         "mx_core.plugins.hookspecs": ["PluginInfo", "hookimpl"],
     },

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 
 class MXNetError(RuntimeError):
     """Root of every error mx raises."""
@@ -44,8 +47,41 @@ class FileFormatError(MXNetError, ValueError):
     """A file or byte string is truncated, corrupt or of another format."""
 
 
-class MissingFileError(FileNotFoundError, MXNetError):
-    """A file to read does not exist. MXNet's programs catch it as MXNetError, Python's as FileNotFoundError."""
+class FileError(OSError, MXNetError):
+    """The system refused to read or write a file: the disk is full, for example.
+
+    MXNet's programs catch it as MXNetError, Python's as OSError, or as its class for some numbers below.
+    """
+
+    @staticmethod
+    def of(number: int, path: str) -> FileError:
+        """The error of a number in `errno`, which names the file."""
+        return _FILE_ERRORS.get(number, FileError)(number, os.strerror(number), path)
+
+
+class MissingFileError(FileError, FileNotFoundError):
+    """A file to read, or the folder of one to write, does not exist."""
+
+
+class FilePermissionError(FileError, PermissionError):
+    """A file may not be read or written."""
+
+
+class IsAFolderError(FileError, IsADirectoryError):
+    """A folder has the name of a file to read or write."""
+
+
+class NotAFolderError(FileError, NotADirectoryError):
+    """A file has the name of a folder that a path leads through."""
+
+
+_FILE_ERRORS: dict[int, type[FileError]] = {
+    errno.ENOENT: MissingFileError,
+    errno.EACCES: FilePermissionError,
+    errno.EPERM: FilePermissionError,
+    errno.EISDIR: IsAFolderError,
+    errno.ENOTDIR: NotAFolderError,
+}
 
 
 class PluginError(MXNetError):

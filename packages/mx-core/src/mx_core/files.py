@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from mx_core import drafts
-from mx_core.errors import MissingFileError
+from mx_core.errors import FileError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -42,7 +42,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb", **options: Any)
 
     Raises
     ------
-    OSError  the folder does not exist, the disk is full, …; names `path`. The old file is untouched.
+    FileError  the folder does not exist, the disk is full, …; names `path`. The old file is untouched.
 
     Notes
     -----
@@ -94,7 +94,7 @@ def atomic_group(path: str | os.PathLike[str], *dependents: str | os.PathLike[st
 
     Raises
     ------
-    OSError  as for `atomic_write`; also when one of the names is not a regular file
+    FileError  as for `atomic_write`; also when one of the names is not a regular file
     """
     names = [os.fspath(name) for name in (path, *dependents)]
     targets = []
@@ -102,7 +102,7 @@ def atomic_group(path: str | os.PathLike[str], *dependents: str | os.PathLike[st
         with naming(name):
             target = _replaceable(name)
             if target is None:
-                raise OSError(errno.EINVAL, "not a regular file")
+                raise FileError(errno.EINVAL, "not a regular file", name)
             targets.append(target)
     with drafts.folder_for(targets[0]) as folder:
         made = [folder / f"{number}{target.suffix}" for number, target in enumerate(targets)]
@@ -126,24 +126,15 @@ def atomic_group(path: str | os.PathLike[str], *dependents: str | os.PathLike[st
                 _synchronise_folder(target.parent)
 
 
-@contextmanager
-def reading(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turns the FileNotFoundError of what reads `path` into a MissingFileError, which is an MXNetError, too."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise MissingFileError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path)) from error
-
-
 def read_bytes(path: str | os.PathLike[str]) -> bytearray:
     """The content of a file, read in pieces: Ctrl-C interrupts it within 200 ms, however large the file is.
 
     Raises
     ------
-    MissingFileError  there is none; it is a FileNotFoundError and an MXNetError
-    OSError, MemoryError  the file cannot be read, or does not fit; nothing is kept
+    FileError  there is none, or it cannot be read
+    MemoryError  it does not fit; nothing is kept
     """
-    with reading(path), open(path, "rb", buffering=0) as file:
+    with naming(path), open(path, "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         data = bytearray(size)
         position = 0
@@ -194,14 +185,16 @@ class _NamedFile(io.FileIO):
 
 
 @contextmanager
-def naming(path: str) -> Iterator[None]:
-    """Errors of the system name the file that was asked for, not none and not its draft."""
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Errors of the system become a FileError of the file that was asked for, not of none and not of its draft."""
     try:
         yield
     except OSError as error:
-        if error.errno is None:
+        # NumPy's readers say that a file is not there without a number.
+        number = errno.ENOENT if isinstance(error, FileNotFoundError) else error.errno
+        if number is None:
             raise
-        raise OSError(error.errno, error.strerror, path) from None
+        raise FileError.of(number, os.fspath(path)) from None
 
 
 def _replaceable(path: str) -> Path | None:
@@ -212,7 +205,7 @@ def _replaceable(path: str) -> Path | None:
     except FileNotFoundError:
         return target
     if stat.S_ISDIR(known.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        raise FileError.of(errno.EISDIR, path)
     try:
         # A file without a name of its own, such as a deleted one behind /dev/stdout, is not to be renamed.
         same = os.path.samestat(known, os.stat(target))

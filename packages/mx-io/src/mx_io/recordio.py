@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from mx_core.errors import ArgumentError, DTypeError, FileFormatError, IndexOutOfBoundsError, MXNetError
-from mx_core.files import atomic_write, naming, reading
+from mx_core.files import atomic_write, naming
 from mx_core.forks import ForkSafeLock
 from mx_io import _core
 from mx_io.packing import BytesLike, IRHeader, pack, pack_img, unpack, unpack_img
@@ -343,7 +343,7 @@ def read_index(path: Path, key_type: Callable[[str], Any] = int) -> dict[Any, in
         A line is not `key<TAB>offset`; names the line.
     """
     index: dict[Any, int] = {}
-    with reading(path), open(path, "rb") as file:
+    with naming(path), open(path, "rb") as file:
         for number, raw in enumerate(file, 1):
             try:
                 key, offset = raw.decode("utf-8").rstrip("\r\n").split("\t")

@@ -21,6 +21,7 @@ from mx_core import dtypes
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError
 from mx_core.files import CHUNK, write_pieces
 from mx_ndarray import _core
+from mx_ndarray.records import values_of
 
 if TYPE_CHECKING:
     from mx_ndarray.ndarray import NDArray
@@ -139,13 +140,13 @@ def _write_npz(file: IO[bytes], arrays: list[NDArray], names: list[str]) -> None
 def _plain(array: NDArray) -> np.ndarray[Any, Any]:
     if dtypes.name(array._dtype_code) == "bfloat16":
         raise ArgumentError("[save] NumPy's files have no bfloat16; use .params or .safetensors")
-    return array.asnumpy()
+    return values_of(array)
 
 
 def _write_safetensors(file: IO[bytes], arrays: list[NDArray], names: list[str]) -> None:
     if arrays and not names:
         raise ArgumentError("[save] arrays of a safetensors file have names; pass a dictionary")
-    values = {key: array.asnumpy() for key, array in zip(names, arrays, strict=True)}
+    values = {key: values_of(array) for key, array in zip(names, arrays, strict=True)}
     write_pieces(file, _safetensors("safetensors.numpy").save(values))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from mx_core import dtypes, services
 from mx_core.context import Context
-from mx_core.errors import FileFormatError
+from mx_core.errors import FileFormatError, MXNetError
 from mx_ndarray import _core
 from mx_ndarray.invocation import make_context
 
@@ -110,8 +110,8 @@ def _read_values(reader: Reader, shape: tuple[int, ...]) -> NDArray:
     if device not in (1, 2, 3, 5):
         raise reader.fail(f"device type: expected 1, 2, 3 or 5, got {device}")
     code = reader.number("i", "element type")
-    if not 0 <= code <= 12:
-        raise reader.fail(f"element type: expected 0 to 12, got {code}")
+    if not 0 <= code < len(dtypes.NAMES):
+        raise reader.fail(f"element type: expected 0 to {len(dtypes.NAMES) - 1}, got {code}")
     count = math.prod(shape)  # a Python integer: cannot overflow
     values = reader.take(count * dtypes.itemsize(code), f"values of shape {shape}")
     if math.prod(dim for dim in shape if dim) * dtypes.itemsize(code) >= 2**63:
@@ -141,7 +141,22 @@ def record_pieces(array: NDArray) -> tuple[bytes, memoryview]:
     # Files written on an accelerator of a plug-in are read anywhere.
     kind = array.context.device_typeid if array.context.device_typeid in (1, 2, 3, 5) else 1
     head += struct.pack("<iii", kind, array.context.device_id, array._dtype_code)
-    return head, array.asnumpy().reshape(-1).view(np.uint8).data
+    return head, values_of(array).reshape(-1).view(np.uint8).data
+
+
+def values_of(array: NDArray) -> np.ndarray[Any, Any]:
+    """The values of an array that is to be stored.
+
+    Raises
+    ------
+    MXNetError  they were never computed, since their operation failed
+    """
+    values = array.asnumpy()
+    if (failure := array.error) is not None:
+        raise MXNetError(
+            f"[save] expected a computed array, got one whose operation failed: {failure}"
+        ) from failure
+    return values
 
 
 def restore(data: bytes, device: str = "cpu", number: int = 0) -> Any:

@@ -23,7 +23,10 @@ _EXPECTED = "expected an NDArray, a list of them or a dictionary from str to NDA
 
 
 def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapping[str, NDArray]) -> None:
-    """Writes arrays to a file that MXNet 1.x reads, too. Blocks until they are computed.
+    """Writes arrays to a file. Blocks until they are computed.
+
+    MXNet 1.x reads it, unless arrays are of int16, uint16, uint32, uint64 or a complex type, which it does
+    not know, or without axes or elements, which it reads in `np_shape` alone.
 
     The file appears complete or not at all: it is written under a temporary name, flushed to disk and renamed.
     A link is followed; a device or FIFO is written through.
@@ -38,7 +41,13 @@ def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapp
     Raises
     ------
     ArgumentError, TypeError  `data` is something else, or the format cannot hold it
-    OSError  names the file; the old one is untouched
+    MXNetError  the operation of an array failed, so that there is nothing to save
+    FileError  the system refuses to write it; names the file; the old one is untouched
+
+    Notes
+    -----
+    Threads: safe; of several writers to one name the last to end wins. A process that is killed meanwhile leaves a file
+    `.NAME.….partial`, which the next one to write into the folder removes.
     """
     arrays, names = _listed(data)
     write = formats.WRITERS.get(Path(fname).suffix)
@@ -94,7 +103,12 @@ def load(fname: str | os.PathLike[str]) -> Any:
 
     Raises
     ------
+    FileError  the system refuses to read it; names the file
     FileFormatError  the file is truncated or corrupt; names file, byte, expected and got
+
+    Notes
+    -----
+    Threads: safe.
     """
     path = Path(fname)
     data = read_bytes(path)

@@ -14,7 +14,7 @@ import numpy as np
 
 from mx_core import dtypes
 from mx_core.errors import ArgumentError, FileFormatError, ShapeError
-from mx_core.files import reading
+from mx_core.files import naming
 from mx_io.arrays import to_ndarray, to_numpy
 from mx_io.im2rec.listing import ListEntry, read_list
 from mx_io.image.augmenters import Augmenter
@@ -164,7 +164,7 @@ class ImageIter(BatchIter):
     def read_image(self, fname: str) -> bytes:
         """The bytes of a file below `path_root`."""
         path = self.path_root / fname
-        with reading(path):
+        with naming(path):
             return path.read_bytes()
 
     def imdecode(self, s: bytes) -> NDArray:

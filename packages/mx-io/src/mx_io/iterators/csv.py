@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mx_core.errors import FileFormatError
-from mx_core.files import reading
+from mx_core.files import naming
 from mx_core.operator import Params, Shape, opt, required
 from mx_io.iterators.documentation import documented
 from mx_io.iterators.order import ExampleOrder
@@ -70,7 +70,7 @@ class CSVIter(TableIter):
 
 def _read(path: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     try:
-        with reading(path):
+        with naming(path):
             table = np.loadtxt(path, dtype, delimiter=",", ndmin=2, comments=None)
     except (ValueError, UnicodeDecodeError) as error:
         raise FileFormatError(f"[CSVIter] {path}: expected lines of numbers, got {error}") from error
