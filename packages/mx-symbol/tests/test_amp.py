@@ -7,6 +7,7 @@ import pytest
 from mx_core.errors import ArgumentError, UnknownOperatorError
 from mx_ndarray import nd
 from mx_symbol import amp, passes, sym
+from mx_symbol.graph import Entry
 from mx_symbol.passes import cast_rules
 
 
@@ -81,6 +82,32 @@ def test_every_graph_after_init_unless_it_says_no(everywhere):
         return "bfloat16" in {np.dtype(kind).name for kind in map(_dtype, executor._graph.specs.values())}
 
     assert ran() and not ran(passes="-amp") and not ran(passes="none")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_a_graph_of_another_type_stays_as_it_is(dtype):
+    def nodes(given, **options):
+        executor = network().simple_bind(data=(4, 5), type_dict={"data": given}, **options)
+        assert np.dtype(executor.forward()[0].dtype).name == given
+        return [node.op.name for node in executor.nodes(is_train=True)]
+
+    usual = nodes("float32", passes="+amp")
+    assert nodes(dtype, passes="+amp") == nodes(dtype)
+    assert nodes("float32", passes="+amp") == usual and "amp_cast" in usual
+
+
+def test_a_part_of_another_type_stays_as_it_is():
+    inner = sym.FullyConnected(sym.Cast(network(), dtype="float16"), num_hidden=4, name="half")
+    symbol = sym.FullyConnected(sym.Cast(inner, dtype="float32"), num_hidden=2, name="last")
+    executor = symbol.simple_bind(data=(4, 5), passes="+amp")
+    bound = executor._graph
+    found = {
+        node.name: _dtype(bound.specs[Entry(node)]).name
+        for node in bound.schedule
+        if node.op.name == "FullyConnected"
+    }
+    assert found == {"one": "bfloat16", "two": "bfloat16", "half": "float16", "last": "bfloat16"}
+    assert np.dtype(executor.forward()[0].dtype).name == "float32"
 
 
 def _dtype(spec):

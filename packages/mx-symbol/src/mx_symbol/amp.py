@@ -44,7 +44,10 @@ def init(
     UnknownOperatorError  an operator does not exist
     """
     if target_dtype != "bfloat16":
-        raise ArgumentError(f"[amp.init] target_dtype: expected 'bfloat16', got {target_dtype!r}")
+        raise ArgumentError(
+            f"[amp.init] target_dtype: expected 'bfloat16', got {target_dtype!r}; "
+            "amp.convert_symbol makes graphs of float16, whose losses the program scales"
+        )
     cast_rules.use(cast_rules.lists_from(target_precision_ops, fp32_ops, conditional_fp32_ops))
     passes.always("amp")
 

@@ -8,7 +8,7 @@ that losses need no scaling (Kalamkar et al., A Study of BFLOAT16 for Deep Learn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from mx_core import operators
@@ -65,10 +65,16 @@ class Lists:
         return "low" if name in self.low else "widest" if name in self.widest else "float32"
 
 
-def lowered(heads: Sequence[Entry], dtype: str, lists: Lists) -> tuple[Entry, ...]:
+def lowered(
+    heads: Sequence[Entry], dtype: str, lists: Lists, others: Collection[Entry] = ()
+) -> tuple[Entry, ...]:
     """The graph with casts where operators of one type read values of another; heads are float32.
 
     Whole numbers and float64 pass casts as they are.
+
+    Parameters
+    ----------
+    others : values known to be of another floating-point type; what follows them computes in the type that it has
     """
     low: set[Entry] = set()
     casts: dict[tuple[Entry, str], Entry] = {}
@@ -91,6 +97,7 @@ def lowered(heads: Sequence[Entry], dtype: str, lists: Lists) -> tuple[Entry, ..
             return None
         kind, n = lists.kind(node), _following(node)
         becomes = kind == "low" or (kind == "widest" and bool(inputs) and all(e in low for e in inputs[:n]))
+        becomes = becomes and not any(entry in others for entry in node.inputs)
         given = [cast(e, dtype if becomes and i < n else "float32") for i, e in enumerate(inputs)]
         kept = node if given == node.inputs else node.copy(given)
         outputs = [Entry(kept, i) for i in range(node.num_outputs)]

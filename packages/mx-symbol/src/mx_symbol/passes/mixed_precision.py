@@ -3,20 +3,25 @@
 
 It runs before the graph is differentiated, so gradients are computed in the types of what they belong to. It is
 off unless it is asked for: `passes="+amp"`, or `mx.contrib.amp.init()` for every graph that is bound from then on.
+What is bound in float16, bfloat16 or float64 stays as it is.
 """
 
 from __future__ import annotations
 
+from mx_core import dtypes
 from mx_core.graph import PREPARED
 from mx_symbol.graph import Entry, topological_order
 from mx_symbol.graph.ir import Graph, infer_specs
 from mx_symbol.passes.cast_rules import LOW, current, lowered
 
+_OTHERS = dtypes.FLOATING - {"float32"}
+
 
 def mixed_precision(graph: Graph) -> Graph:
     """Casts between operators that compute in bfloat16, those that follow and those that must not."""
     specs = dict(graph.specs)
-    heads = lowered(graph.outputs, "bfloat16", current())
+    others = {entry for entry, spec in specs.items() if dtypes.name(spec.dtype) in _OTHERS}
+    heads = lowered(graph.outputs, "bfloat16", current(), others)
     for node in topological_order(entry.node for entry in heads):
         if node.op is not None and Entry(node) not in specs:
             infer_specs(node, specs)
