@@ -414,3 +414,23 @@ def test_the_parameters_of_a_step_have_one_rate() -> None:
         # LARS takes the momentum in the new rate
         second = 0.9 * (0.1 if name == "lars" else 1.0) + 0.1
         assert [weight.asscalar() for weight in weights] == [pytest.approx(-1 - second)] * 2, name
+
+
+def test_nadam_goes_on_where_it_was_begun() -> None:
+    straight = optimizer.get_updater(optimizer.Nadam(learning_rate=0.1))
+    weight = nd.array([1.0, -2.0])
+    for step in range(3):
+        straight(0, nd.array([0.5, step]), weight)
+    state = [part.copy() for part in straight.states[0]]
+    begun, other = optimizer.Nadam(learning_rate=0.1, begin_num_update=3), weight.copy()
+    straight(0, nd.array([0.3, 1.0]), weight)
+    begun.update(0, other, nd.array([0.3, 1.0]), tuple(state))
+    np.testing.assert_array_equal(other.asnumpy(), weight.asnumpy())
+
+
+def test_rates_by_row_do_not_decay_and_need_rows() -> None:
+    made = optimizer.create("groupadagrad", wd=0.1, param_idx2name={0: "a_weight"})
+    with pytest.raises(ArgumentError, match=r"\[GroupAdaGrad\] wd: expected 0, got 0.1 for 'a_weight'"):
+        optimizer.get_updater(made)(0, nd.ones((2, 2)), nd.ones((2, 2)))
+    with pytest.raises(ArgumentError, match=r"weight 'a_weight': expected 2 axes, got shape \(2,\)"):
+        optimizer.get_updater(made)(0, nd.ones((2,)), nd.ones((2,)))

@@ -13,8 +13,8 @@ def differences(old, new, tolerance, place=""):
         Absolute difference of floating-point numbers that does not count.
     """
     if isinstance(old, dict) and isinstance(new, dict):
-        lines = [f"{place}/{key}: only in one" for key in sorted(set(old) ^ set(new))]
-        for key in sorted(set(old) & set(new)):
+        lines = [f"{place}/{key}: only in one" for key in sorted(set(old) ^ set(new), key=str)]
+        for key in sorted(set(old) & set(new), key=str):
             lines += differences(old[key], new[key], tolerance, f"{place}/{key}")
         return lines
     if isinstance(old, np.ndarray):

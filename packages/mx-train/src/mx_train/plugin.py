@@ -9,7 +9,7 @@ from mx_core import hookimpl
 
 _OPTIMIZERS = (
     "SGD", "NAG", "Signum", "SGLD", "DCASGD", "Adam", "Adamax", "Nadam", "RMSProp", "Ftrl", "FTML", "AdaGrad",
-    "AdaDelta", "LAMB", "LARS", "LBSGD", "ccSGD",
+    "AdaDelta", "LAMB", "LARS", "LBSGD", "ccSGD", "GroupAdaGrad", "Test",
 )  # fmt: skip
 _METRICS: dict[str, tuple[str, ...]] = {
     "Accuracy": ("acc",), "TopKAccuracy": ("top_k_accuracy", "top_k_acc"), "F1": (),

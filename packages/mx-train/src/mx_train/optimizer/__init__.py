@@ -14,11 +14,13 @@ from mx_train.optimizer.base import Updater as Updater
 from mx_train.optimizer.base import create as create
 from mx_train.optimizer.base import get_updater as get_updater
 from mx_train.optimizer.base import register as register
+from mx_train.optimizer.contrib import GroupAdaGrad as GroupAdaGrad
 from mx_train.optimizer.gradient_descent import DCASGD as DCASGD
 from mx_train.optimizer.gradient_descent import NAG as NAG
 from mx_train.optimizer.gradient_descent import SGD as SGD
 from mx_train.optimizer.gradient_descent import SGLD as SGLD
 from mx_train.optimizer.gradient_descent import Signum as Signum
+from mx_train.optimizer.gradient_descent import Test as Test
 from mx_train.optimizer.large_batch import LBSGD as LBSGD
 from mx_train.optimizer.large_batch import ccSGD as ccSGD
 from mx_train.optimizer.layerwise import LAMB as LAMB

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -164,6 +164,9 @@ class Optimizer:
 
     def _keeps_copy(self, weight: NDArray) -> bool:
         return self.multi_precision and np.dtype(weight.dtype).name in _SHORT_TYPES
+
+    def _take_dumped(self, values: Mapping[Any, Any], indices: Iterable[Index]) -> None:
+        """What a dumped optimizer of MXNet remembers of the steps of parameters, beside their number."""
 
     def make_updater(self) -> Updater:
         """The updater a KVStore calls."""
@@ -355,6 +358,8 @@ class Updater:
             self._take_counts(counts)
         for name, values in remembered.items():
             setattr(self.optimizer, name, values)
+        if isinstance(settings, Settings):
+            self.optimizer._take_dumped(settings.values, loaded)
         self.states = loaded
         self.states_synced = dict.fromkeys(loaded, False)
 

@@ -136,3 +136,16 @@ class SGLD(Optimizer):
             0, math.sqrt(common["lr"]), shape=weight.shape, dtype=weight.dtype, ctx=weight.context
         )
         weight += noise - common["lr"] / 2 * self._decayed(grad, weight, common, decay_first=False)
+
+
+class Test(Optimizer):
+    """Adds scaled gradients to the weight, whatever the rate; its state is a copy of the weight. Tests use it."""
+
+    def create_state(self, index: Index, weight: NDArray) -> State:
+        """Zeros of the weight's shape, in float32."""
+        return nd.zeros(weight.shape, ctx=weight.context)
+
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
+        """Two elementwise operators."""
+        weight += grad * self.rescale_grad
+        self._kept(state)[:] = weight

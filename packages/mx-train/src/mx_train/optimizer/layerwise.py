@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -107,10 +108,16 @@ class LARS(Optimizer):
         if state is not None:
             last = self._last_rates.get(index, rate)
             corrected = self.momentum * (rate / last if self.momentum_correction and last else 1.0)
-            state[:] = corrected * state + step
-            step = state
+            state[:] = corrected * state - step
+            step = -state
         self._last_rates[index] = float(rate)
         weight -= step
+
+    def _take_dumped(self, values: Mapping[Any, Any], indices: Iterable[Index]) -> None:
+        """The rate of the last step, which MXNet keeps once for all parameters."""
+        last = values.get("cur_lr")
+        if isinstance(last, float):
+            self._last_rates = {i: last * self._mult(i, self.lr_mult, "lr_mult") for i in indices}
 
     def _ratio(self, weight: NDArray, grad: NDArray, wd: float) -> NDArray:
         """eta·‖w‖ / (‖g‖ + wd·‖w‖ + eps), or 1 where a norm is 0; of one element, computed on the device."""

@@ -65,6 +65,8 @@ class Settings:
             saved = self.values.get(name, value)
             if name in _NO_SETTINGS or not isinstance(name, str) or name.startswith("_"):
                 continue
+            if name == "lr" and saved is None and isinstance(self.values.get("lr_scheduler"), Settings):
+                continue  # the schedule has the rate
             if isinstance(saved, Settings) and value is not None:
                 found += [f"{name}.{each}" for each in saved.differences(value)]
             elif isinstance(saved, Settings):
