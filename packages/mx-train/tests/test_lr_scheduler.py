@@ -17,16 +17,52 @@ CASES = json.loads((ORACLE / "training" / "schedules.json").read_text())
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
-def test_rates_and_attributes_are_those_of_mxnet(case: dict[str, Any]) -> None:
+def test_rates_attributes_and_logs_are_those_of_mxnet(
+    case: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     schedule = getattr(lrs, case["name"])(**case["arguments"])
-    if "learning_rate" in case:
-        optimizer.create("sgd", learning_rate=case["learning_rate"], lr_scheduler=schedule)
-    rates = [[schedule(update), schedule.base_lr] for update in case["updates"]]
+    own = {"learning_rate": case["learning_rate"]} if "learning_rate" in case else {}
+    if own or "optimizer" in case:
+        optimizer.create(case.get("optimizer", "sgd"), lr_scheduler=schedule, **own)
+    assert bool(caplog.messages) == bool(case["notice"])
+    rates, logged = [], []
+    caplog.set_level(logging.INFO)
+    for update in case["updates"]:
+        caplog.clear()
+        rates.append([schedule(update), schedule.base_lr])
+        logged.append(caplog.messages[-1] if caplog.messages else "")
+    assert logged == case["log"]
     assert rates == [pytest.approx(pair, rel=1e-12) for pair in case["rates"]]
     assert {name: value for name, value in vars(schedule).items() if name[0] != "_"} == {
         name: pytest.approx(value, rel=1e-12) if isinstance(value, float) else value
         for name, value in case["attributes"].items()
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "learning_rate", "said"),
+    [
+        ("sgd", 0.3, "[SGD] learning_rate 0.3 replaces base_lr 0.01 of the FactorScheduler"),
+        ("adam", None, "[Adam] learning_rate 0.001 replaces base_lr 0.01 of the FactorScheduler"),
+        ("sgd", None, None),
+        ("sgd", 0.01, None),
+    ],
+)
+def test_a_rate_that_replaces_the_schedules_is_told(
+    name: str, learning_rate: float | None, said: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {} if learning_rate is None else {"learning_rate": learning_rate}
+    optimizer.create(name, lr_scheduler=lrs.FactorScheduler(10), **given)
+    assert caplog.messages == ([said] if said else [])
+
+
+def test_a_rate_that_a_schedule_does_not_take_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    schedule = lrs.PolyScheduler(10, base_lr=0.2)
+    optimizer.create("sgd", learning_rate=0.1, lr_scheduler=schedule)
+    assert caplog.messages == [
+        "[SGD] learning_rate 0.1 replaces base_lr 0.2 of the PolyScheduler, whose rates are computed from 0.2 all the same"
+    ]
+    assert schedule(1) == pytest.approx(0.2 * 0.9**2)
 
 
 def test_a_program_may_set_the_rate_between_updates() -> None:

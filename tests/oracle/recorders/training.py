@@ -5,7 +5,10 @@ python training.py             runs the cases of `fits.json`, `optimizers.json` 
 python training.py --check     compares with what is recorded, and changes nothing
 """
 
+import contextlib
+import io
 import json
+import logging
 import os
 import sys
 import tempfile
@@ -122,12 +125,25 @@ def parameters(folder):
 
 
 def schedule(case):
-    """The rates of a schedule, with its base_lr after each, and its attributes in the end."""
+    """The rates of a schedule, with its base_lr and the last line of its log after each, and what it has in the end.
+
+    The notice is what making the optimizer prints.
+    """
     made = getattr(mx.lr_scheduler, case["name"])(**case["arguments"])
-    if "learning_rate" in case:
-        mx.optimizer.create("sgd", learning_rate=case["learning_rate"], lr_scheduler=made)
-    rates = [[made(update), made.base_lr] for update in case["updates"]]
-    return dict(case, rates=rates, attributes=vars(made))
+    own = {"learning_rate": case["learning_rate"]} if "learning_rate" in case else {}
+    printed, rates, lines, logged = io.StringIO(), [], [], []
+    with contextlib.redirect_stdout(printed):
+        if own or "optimizer" in case:
+            mx.optimizer.create(case.get("optimizer", "sgd"), lr_scheduler=made, **own)
+    handler = logging.StreamHandler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logging.getLogger().addHandler(handler)
+    for update in case["updates"]:
+        del lines[:]
+        rates.append([made(update), made.base_lr])
+        logged.append(lines[-1] if lines else "")
+    logging.getLogger().removeHandler(handler)
+    return dict(case, rates=rates, log=logged, notice=printed.getvalue().strip(), attributes=vars(made))
 
 
 def read(name):
@@ -143,6 +159,7 @@ def write(name, rows, head="", tail=""):
 
 
 def main():
+    logging.getLogger().setLevel(logging.INFO)
     check = sys.argv[1:] == ["--check"]
     cases, fits = read("fits.json"), {}
     for case in cases:

@@ -97,6 +97,7 @@ class Optimizer:
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
         if lr_scheduler is not None and learning_rate is not None:
+            self._tell_of_rate(learning_rate, lr_scheduler)
             lr_scheduler.base_lr = learning_rate
         self.lr = 0.01 if learning_rate is None else learning_rate
         self.wd = wd
@@ -153,6 +154,16 @@ class Optimizer:
     def _expect_number(self, name: str, value: object) -> None:
         if value is not None and not isinstance(value, (numbers.Number, np.generic, NDArray)):
             raise ArgumentError(f"[{type(self).__name__}] {name}: expected a number, got {value!r}")
+
+    def _tell_of_rate(self, rate: float, schedule: LRScheduler) -> None:
+        """Warns that the optimizer's rate replaces another one of the schedule; MXNet prints it."""
+        replaced, first = getattr(schedule, "base_lr", rate), getattr(schedule, "base_lr_orig", None)
+        if replaced != rate:
+            logging.warning(
+                "[%s] learning_rate %s replaces base_lr %s of the %s%s",
+                type(self).__name__, rate, replaced, type(schedule).__name__,
+                "" if first is None else f", whose rates are computed from {first} all the same",
+            )  # fmt: skip
 
     def _kept(self, state: State) -> State:
         """A state that `create_state` made; else an error that says so."""
