@@ -114,8 +114,8 @@ def test_correlation_of_two_classes(average: str) -> None:
         batches = [tuple(sum(parts, []) for parts in zip(*batches, strict=True))]  # type: ignore[misc]
     expected = np.mean([np.corrcoef(labels, classes)[0, 1] for labels, classes in batches])
     assert made.get_global()[1] == pytest.approx(expected)
-    with pytest.raises(ArgumentError, match="expected two classes, got 3"):
-        made.update([nd.array([2])], [nd.array([[0, 0, 1]])])
+    with pytest.raises(ArgumentError, match=r"\[MCC\] expected labels of two classes, got 0, 1, 2"):
+        made.update([nd.array([2, 0, 1])], [nd.array(np.eye(3))])
 
 
 def test_correlation_of_values_over_batches_or_samples() -> None:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluation metrics."""
 
-from mx_train.metric.classification import F1 as F1
+from mx_train.metric.binary import F1 as F1
+from mx_train.metric.binary import MCC as MCC
 from mx_train.metric.classification import Accuracy as Accuracy
 from mx_train.metric.classification import CrossEntropy as CrossEntropy
 from mx_train.metric.classification import NegativeLogLikelihood as NegativeLogLikelihood
 from mx_train.metric.classification import Perplexity as Perplexity
 from mx_train.metric.classification import TopKAccuracy as TopKAccuracy
-from mx_train.metric.correlation import MCC as MCC
 from mx_train.metric.correlation import PCC as PCC
 from mx_train.metric.metric import CompositeEvalMetric as CompositeEvalMetric
 from mx_train.metric.metric import CustomMetric as CustomMetric

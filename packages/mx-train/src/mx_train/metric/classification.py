@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of classifiers: accuracy, top-k accuracy, F1, cross-entropy, perplexity."""
+"""Metrics of classifiers: accuracy, top-k accuracy, cross-entropy, perplexity."""
 
 from __future__ import annotations
 
@@ -60,59 +60,33 @@ class TopKAccuracy(EvalMetric):
         """Counts hits."""
         for label, pred in pairs(labels, preds, self.name):
             p, y = pred.asnumpy(), label.asnumpy().astype(np.int64).ravel()
+            if p.ndim != 2 or len(p) != y.size:
+                raise ArgumentError(
+                    f"[TopKAccuracy] predictions: expected {y.size} rows of classes, one per label, got shape {p.shape}"
+                )
             k = min(self.top_k, p.shape[1])
             best = np.argpartition(-p.astype(np.float32), k - 1, axis=1)[:, :k]
             self._add(float((best == y[:, None]).any(1).sum()), y.size)
 
 
-class F1(EvalMetric):
-    """Harmonic mean of precision and recall of class 1 of two.
-
-    average="macro" averages the score over batches, "micro" counts over all samples.
-    """
-
-    def __init__(
-        self, name: str = "f1", output_names: Names = None, label_names: Names = None, average: str = "macro"
-    ) -> None:
-        self.average = average
-        super().__init__(name, output_names, label_names, average=average)
-
-    def reset(self) -> None:
-        """Forgets everything."""
-        super().reset()
-        self._counts = np.zeros(3)
-
-    def update(self, labels: Arrays, preds: Arrays) -> None:
-        """Counts true positives, false positives, false negatives."""
-        for label, pred in pairs(labels, preds, self.name):
-            y, p = _classes(label, pred, 1)
-            if y.size and y.max() > 1:
-                raise ArgumentError(f"[F1] expected labels 0 and 1, got {int(y.max())}")
-            y, p = y == 1, p == 1  # labels may also be -1 and 1
-            counts = np.array([(y & p).sum(), (p & ~y).sum(), (y & ~p).sum()], np.float64)
-            self._counts += counts
-            if self.average == "macro":
-                self._add(_f1(counts), 1)
-            else:
-                self.reset_local()
-                self.global_num_inst, self.global_sum_metric = 0, 0.0
-                self._add(_f1(self._counts) * self._counts.sum(), int(self._counts.sum()) or 1)
+def _rows(metric: EvalMetric, probabilities: Any, labels: Any) -> Any:
+    """Probabilities as one row of classes per label."""
+    if probabilities.ndim < 1 or probabilities[..., 0].size != labels.size:
+        raise ArgumentError(
+            f"[{type(metric).__name__}] predictions: expected {labels.size} rows of classes, one per label, got shape "
+            f"{probabilities.shape}"
+        )
+    return probabilities.reshape(labels.size, probabilities.shape[-1])
 
 
-def _f1(counts: Any) -> float:
-    hits, false_alarms, misses = counts
-    denominator = 2 * hits + false_alarms + misses
-    return float(2 * hits / denominator) if denominator else 0.0
-
-
-def _picked(metric: EvalMetric, probabilities: Any, labels: Any) -> Any:
-    """The probability of each row's label."""
+def _picked(metric: EvalMetric, probabilities: Any, labels: Any, least: int) -> Any:
+    """The probability of each row's label, which is `least` or more; classes below 0 count from the last."""
     classes = probabilities.shape[1]
-    wrong = labels[(labels < -classes) | (labels >= classes)]
+    wrong = labels[(labels < least) | (labels >= classes)]
     if wrong.size:
         raise IndexOutOfBoundsError(
-            f"[{type(metric).__name__}] label: expected classes below {classes}, as there are probabilities, got "
-            f"{int(wrong[0])}"
+            f"[{type(metric).__name__}] label: expected classes below {classes}, as there are probabilities, and "
+            f"not below {least}, got {int(wrong[0])}"
         )
     return probabilities[np.arange(labels.size), labels]
 
@@ -134,8 +108,8 @@ class CrossEntropy(EvalMetric):
         """Sums logarithms."""
         for label, pred in pairs(labels, preds, self.name):
             y = label.asnumpy().ravel().astype(np.int64)
-            p = pred.asnumpy().reshape(y.size, -1)
-            self._add(float(-np.log(_picked(self, p, y) + self.eps).sum()), y.size)
+            p = _rows(self, pred.asnumpy(), y)
+            self._add(float(-np.log(_picked(self, p, y, -p.shape[1]) + self.eps).sum()), y.size)
 
 
 class NegativeLogLikelihood(CrossEntropy):
@@ -169,9 +143,9 @@ class Perplexity(EvalMetric):
         """Sums logarithms."""
         for label, pred in pairs(labels, preds, self.name):
             y = label.asnumpy().ravel().astype(np.int64)
-            p = np.moveaxis(pred.asnumpy(), self.axis, -1).reshape(y.size, -1)
+            p = _rows(self, np.moveaxis(pred.asnumpy(), self.axis, -1), y)
             counted = np.ones(y.size, bool) if self.ignore_label is None else y != self.ignore_label
-            picked = _picked(self, p[counted], y[counted])
+            picked = _picked(self, p[counted], y[counted], 0)
             self._add(float(-np.log(np.maximum(picked, 1e-10)).sum()), int(counted.sum()))
 
     def _value(self, total: float, count: int) -> float:

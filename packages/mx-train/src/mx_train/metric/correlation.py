@@ -15,7 +15,7 @@ Names = Sequence[str] | None
 
 
 class PCC(EvalMetric):
-    """Correlation of any number of classes; of two it is `MCC`.
+    """Correlation of any number of classes; of two it is `MCC`. It is NaN where labels or classes never vary.
 
     Source: Gorodkin, Comparing two K-category assignments by a K-category correlation coefficient, 2004.
     """
@@ -38,72 +38,10 @@ class PCC(EvalMetric):
         for label, pred in pairs(labels, preds, self.name):
             seen = _counted(label, pred)
             self._table, self._global_table = _sum(self._table, seen), _sum(self._global_table, seen)
-            self._add(0.0, 1)
-
-    def get(self) -> tuple[Any, Any]:
-        """Name and correlation since the last log."""
-        return self.name, correlation(self._table, float("nan"))
-
-    def get_global(self) -> tuple[Any, Any]:
-        """Name and correlation since the last reset."""
-        return self.name, correlation(self._global_table, float("nan"))
-
-
-class MCC(EvalMetric):
-    """Matthews' correlation of two classes.
-
-    Parameters
-    ----------
-    average : {"macro", "micro"}
-        The mean over batches, or the correlation of all samples.
-
-    Source: Matthews, Comparison of the predicted and observed secondary structure of T4 phage lysozyme, 1975.
-    """
-
-    def __init__(
-        self, name: str = "mcc", output_names: Names = None, label_names: Names = None, average: str = "macro"
-    ) -> None:
-        if average not in ("macro", "micro"):
-            raise ArgumentError(f"[MCC] average: expected macro or micro, got {average!r}")
-        self.average = average
-        super().__init__(name, output_names, label_names, average=average)
-
-    def reset(self) -> None:
-        """Forgets everything."""
-        super().reset()
-        self._table = self._global_table = np.zeros((2, 2))
-
-    def reset_local(self) -> None:
-        """Forgets what came since the last log."""
-        super().reset_local()
-        self._table = np.zeros((2, 2))
-
-    def update(self, labels: Arrays, preds: Arrays) -> None:
-        """Counts pairs of label and class.
-
-        Raises
-        ------
-        ArgumentError  a label is neither 0 nor 1
-        """
-        for label, pred in pairs(labels, preds, self.name):
-            seen = _counted(label, pred)
-            if len(seen) > 2:
-                raise ArgumentError(f"[MCC] expected two classes, got {len(seen)}")
-            self._table, self._global_table = _sum(self._table, seen), _sum(self._global_table, seen)
-            self._add(correlation(seen, 0.0), 1)
-
-    def get(self) -> tuple[Any, Any]:
-        """Name and value since the last log."""
-        return super().get() if self.average == "macro" else (self.name, self._micro(self._table))
-
-    def get_global(self) -> tuple[Any, Any]:
-        """Name and value since the last reset."""
-        return (
-            super().get_global() if self.average == "macro" else (self.name, self._micro(self._global_table))
-        )
-
-    def _micro(self, table: Any) -> float:
-        return correlation(table, 0.0) if table.any() else float("nan")
+        self.num_inst += 1
+        self.global_num_inst += 1
+        self.sum_metric = correlation(self._table, float("nan")) * self.num_inst
+        self.global_sum_metric = correlation(self._global_table, float("nan")) * self.global_num_inst
 
 
 def _counted(label: Any, pred: Any) -> Any:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mx_core.errors import ArgumentError
@@ -41,6 +42,7 @@ class EvalMetric:
         self.name = str(name)
         self.output_names = output_names
         self.label_names = label_names
+        kwargs.pop("has_global_stats", None)  # MXNet asks for it; here every metric that adds has them
         self._kwargs = kwargs
         self.reset()
 
@@ -50,9 +52,7 @@ class EvalMetric:
 
     def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
         """Adds a batch given by names."""
-        preds = [pred[n] for n in self.output_names] if self.output_names else list(pred.values())
-        labels = [label[n] for n in self.label_names] if self.label_names else list(label.values())
-        self.update(labels, preds)
+        self.update(list(_chosen(label, self.label_names)), list(_chosen(pred, self.output_names)))
 
     def reset(self) -> None:
         """Forgets everything."""
@@ -104,6 +104,11 @@ class EvalMetric:
         return f"EvalMetric: {dict(self.get_name_value())}"
 
 
+def _chosen(arrays: Mapping[str, NDArray], names: Sequence[str] | None) -> Iterable[NDArray]:
+    """Those of some names, or all; no names are none of them."""
+    return arrays.values() if names is None else [arrays[name] for name in names]
+
+
 def _pairs(names: Any, values: Any) -> list[tuple[str, float]]:
     if not isinstance(names, list):
         return [(names, values)]
@@ -137,7 +142,11 @@ class CompositeEvalMetric(EvalMetric):
             metric.update(labels, preds)
 
     def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
-        """Updates all."""
+        """Updates all, with the outputs and labels of the names that this metric was made with."""
+        if self.label_names is not None:
+            label = {name: array for name, array in label.items() if name in self.label_names}
+        if self.output_names is not None:
+            pred = {name: array for name, array in pred.items() if name in self.output_names}
         for metric in self.metrics:
             metric.update_dict(label, pred)
 
@@ -160,6 +169,10 @@ class CompositeEvalMetric(EvalMetric):
         """Lists of names and values."""
         pairs = [pair for m in self.metrics for pair in m.get_global_name_value()]
         return [n for n, _ in pairs], [v for _, v in pairs]
+
+    def get_config(self) -> dict[str, Any]:
+        """What `create` needs to make an equal one, with the configs of its metrics."""
+        return super().get_config() | {"metrics": [metric.get_config() for metric in self.metrics]}
 
 
 class CustomMetric(EvalMetric):
@@ -185,12 +198,26 @@ class CustomMetric(EvalMetric):
             result = self._feval(label.asnumpy(), pred.asnumpy())
             self._add(*(result if isinstance(result, tuple) else (result, 1)))
 
+    def get_config(self) -> dict[str, Any]:
+        """There is none.
+
+        Raises
+        ------
+        NotImplementedError  always: a function has no name under which `create` would find it
+        """
+        raise NotImplementedError(
+            f"[{self.name}] a metric of a function has no config; create it with the function"
+        )
+
 
 def pairs(labels: Any, preds: Any, name: str, extra: bool = False) -> list[tuple[NDArray, NDArray]]:
-    """Labels with predictions, one by one; ArgumentError when their numbers differ."""
+    """Labels with predictions, one by one, as many as there are of both; ArgumentError when their numbers differ.
+
+    With `extra` they may differ.
+    """
     labels = [labels] if isinstance(labels, NDArray) else list(labels)
     preds = [preds] if isinstance(preds, NDArray) else list(preds)
-    if len(labels) != len(preds) and not (extra and len(preds) > len(labels)):
+    if len(labels) != len(preds) and not extra:
         raise ArgumentError(f"[{name}] {len(labels)} labels for {len(preds)} predictions")
     return list(zip(labels, preds, strict=False))
 
@@ -218,17 +245,41 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
 
 
 def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
-    """A metric from a name, a function, an instance, a list of these, or a config."""
+    """A metric from a name, a function, an instance, a list of these, a config (`get_config`), or either as JSON.
+
+    JSON is an object, `{"metric": "acc", "axis": 2}`, or a pair of name and arguments, `["acc", {"axis": 2}]`.
+
+    Raises
+    ------
+    ArgumentError  no metric has the name, or the text is no such JSON
+    """
+    if isinstance(metric, str) and metric.startswith(("[", "{")):
+        return create(_config(metric))
     if isinstance(metric, EvalMetric):
         return metric
     if isinstance(metric, (list, tuple)):
         return CompositeEvalMetric([create(m, *args, **kwargs) for m in metric])
     if isinstance(metric, Mapping):
         settings = dict(metric)
+        if "metric" not in settings:
+            raise ArgumentError(f"[metric] config: expected the key 'metric', got {settings!r:.200}")
         return _family.create(settings.pop("metric"), **settings)
     if callable(metric):
         return CustomMetric(metric, *args, **kwargs)
     return _family.create(metric, *args, **kwargs)
+
+
+def _config(text: str) -> dict[str, Any]:
+    """A config that is written as JSON."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ArgumentError(f"[metric] expected JSON, got {text!r:.200}: {error}") from None
+    if isinstance(found, dict):
+        return found
+    if len(found) != 2 or not isinstance(found[0], str) or not isinstance(found[1], dict):
+        raise ArgumentError(f"[metric] expected a name and an object of arguments, got {text!r:.200}")
+    return {**found[1], "metric": found[0]}
 
 
 def np(

@@ -101,7 +101,7 @@ class PearsonCorrelation(_Error):
             self._moments + rows @ rows.T,
             self._global_moments + rows @ rows.T,
         )
-        return float(np.corrcoef(pred.ravel(), label.ravel())[0, 1])
+        return float(np.corrcoef(pred.ravel(), label.ravel())[0, 1]) if self.average == "macro" else 0.0
 
     def get(self) -> tuple[Any, Any]:
         """Name and value since the last log."""
