@@ -7,7 +7,10 @@ import pytest
 
 from mx_core.errors import ArgumentError
 from mx_ndarray import nd
+from mx_symbol import sym
 from mx_train import initializer as init
+from mx_train import rnn
+from mx_train.module import Module
 
 
 def filled(made: init.Initializer, name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -118,5 +121,35 @@ def test_what_is_filled_is_logged_if_asked(caplog: pytest.LogCaptureFixture) -> 
         made(init.InitDesc("b_weight", {"__init__": init.One().dumps()}), nd.zeros((2,)))
         init.Load({"c": nd.ones((2,))}, verbose=True)("c", nd.zeros((2,)))
     assert [record.getMessage() for record in caplog.records] == [
-        "Initialized a_weight as constant: 3.0", "Initialized b_weight as one: 1.0", "Initialized c by loading",
+        "Initialized a_weight as weight: 3.0", 'Initialized b_weight as ["one", {}]: 1.0', "Initialized c by loading",
     ]  # fmt: skip
+
+
+def test_a_fused_cell_is_filled_by_the_modules_initializer() -> None:
+    """Its variable says how many parts there are, and what fills everything else fills them."""
+    outputs, _ = rnn.FusedRNNCell(2, 1, "lstm", prefix="l_").unroll(3, sym.Variable("data"), layout="TNC")
+    module = Module(outputs, label_names=None)
+    module.bind([("data", (3, 4, 5))], for_training=False)
+    module.init_params(init.Constant(0.5))
+    values = module.get_params()[0]["l_parameters"].asnumpy()
+    assert (values[: 4 * 2 * (5 + 2)] == 0.5).all()
+
+
+def test_a_name_does_not_decide_over_the_initializer_that_is_called() -> None:
+    array = nd.zeros((2,))
+    init.Constant(2)(init.InitDesc("a_weight", {}, init.Constant(3)), array)
+    assert array.asnumpy().tolist() == [2, 2]
+
+
+def test_constants_of_arrays_are_equal_and_go_through_json() -> None:
+    made = init.Constant(nd.array([1, 2]))
+    again = init.create(made.dumps())
+    assert again == made == init.Constant(np.array([1.0, 2.0])) != init.Constant(1)
+    assert filled(again, "a_weight", (3, 2)).tolist() == [[1, 2]] * 3
+
+
+def test_patterns_that_are_no_weights_of_an_upsampling_are_shown() -> None:
+    with pytest.raises(ArgumentError, match=r"\[Bilinear\] 'a_weight': expected 4 axes, got shape \(2, 2\)"):
+        filled(init.Bilinear(), "a_weight", (2, 2))
+    with pytest.raises(ArgumentError, match=r"'stn_loc_bias': expected shape \(6,\), got \(5,\)"):
+        init.Uniform()("stn_loc_bias", nd.zeros((5,)))

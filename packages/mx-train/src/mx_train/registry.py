@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -77,3 +78,28 @@ class Named(Mapping[str, Callable[..., T]]):
         make = self.find(name)
         with exits_refused(f"{self.what} {name!r}"):
             return make(*args, **kwargs)
+
+
+def read_config(text: str, kind: str) -> tuple[str, dict[str, Any]]:
+    """The name and the arguments that JSON gives: `{"KIND": NAME, ARGUMENT: VALUE, ...}` or `[NAME, ARGUMENTS]`.
+
+    Parameters
+    ----------
+    kind : str
+        Such as "metric": the key of the name.
+
+    Raises
+    ------
+    ArgumentError  it is something else
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ArgumentError(f"[{kind}] expected JSON, got {text!r:.200}: {error}") from None
+    if isinstance(found, dict) and isinstance(found.get(kind), str):
+        return found.pop(kind), found
+    if isinstance(found, list) and [type(each) for each in found] == [str, dict]:
+        return found[0], found[1]
+    raise ArgumentError(
+        f"[{kind}] expected an object with the key {kind!r}, or a name and an object of arguments, got {text!r:.200}"
+    )

@@ -28,14 +28,15 @@ class One(Initializer):
 
 
 class Constant(Initializer):
-    """One value (or array) for all."""
+    """One value for all, or an array (or nested lists) that is broadcast to the parameter's shape."""
 
     def __init__(self, value: Any) -> None:
-        super().__init__(value=value)
+        array = value.asnumpy() if isinstance(value, NDArray) else value
+        super().__init__(value=array.tolist() if isinstance(array, np.ndarray) else array)
         self.value = value
 
     def _init_weight(self, name: str, arr: NDArray) -> None:
-        arr[:] = self.value
+        arr[:] = np.asarray(self.value, arr.dtype) if isinstance(self.value, (list, tuple)) else self.value
 
 
 class Uniform(Initializer):
@@ -131,11 +132,7 @@ class Bilinear(Initializer):
     """Weights of an upsampling Deconvolution that interpolates bilinearly."""
 
     def _init_weight(self, name: str, arr: NDArray) -> None:
-        width = arr.shape[3]
-        f = math.ceil(width / 2)
-        c = (2 * f - 1 - f % 2) / (2.0 * f)
-        line = 1 - np.abs(np.arange(width) / f - c)
-        arr[:] = nd.array(np.broadcast_to(np.outer(line, line), arr.shape).astype(np.float32))
+        self._init_bilinear(name, arr)
 
 
 def _fill(kind: str, a: float, b: float, arr: NDArray) -> None:

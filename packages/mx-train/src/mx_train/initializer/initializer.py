@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from mx_core.errors import ArgumentError
 from mx_ndarray import NDArray
-from mx_train.registry import Named
+from mx_train.registry import Named, read_config
 
 _family: Named[Initializer] = Named("initializers", "initializer")
 register = _family.register
@@ -21,14 +22,15 @@ register = _family.register
 class InitDesc(str):
     """Name of a parameter, with the attributes of its variable.
 
-    Threads: any; it never changes.
+    Threads: any; nothing here changes it.
 
     Attributes
     ----------
     attrs : mapping of str to str
         `__init__` names an initializer of its own.
     global_init : Initializer or None
-        What applies when the attributes say nothing.
+        What was asked to fill the parameter, for initializers of attributes that fill parts with it. An initializer
+        that is called with a name without one gives itself.
     """
 
     attrs: Mapping[str, str]
@@ -78,21 +80,28 @@ class Initializer:
     def __call__(self, desc: str, arr: NDArray) -> None:
         """Fills `arr`, whose parameter is called `desc`.
 
+        The attribute `__init__` of an `InitDesc` names the initializer to use instead, whatever the name ends in. Text
+        that is no `InitDesc` may begin with `upsampling`, which gets bilinear weights, or with `stn_loc`, which gets
+        the weight and bias of the identity.
+
         Raises
         ------
         ArgumentError  the name has none of the known endings
         """
-        own = getattr(desc, "attrs", {}).get("__init__", "")
-        used: Initializer = getattr(desc, "global_init", None) or self
+        if not isinstance(desc, InitDesc):
+            self._by_text(desc, arr)
+            return
+        if desc.global_init is None:
+            desc = InitDesc(desc, desc.attrs, self)
+        own = desc.attrs.get("__init__", "")
         if own:
-            used = create(own)
-            used._init_weight(desc, arr)
-        else:
-            used._by_name(desc, arr)
-        if self._verbose:
-            logging.info("Initialized %s as %s: %s", desc, type(used).__name__.lower(), self._print(arr))
+            create(own)._init_weight(desc, arr)
+        ending = own or self._by_name(desc, arr)
+        if self._verbose and ending:
+            logging.info("Initialized %s as %s: %s", desc, ending, self._print(arr))
 
-    def _by_name(self, name: str, arr: NDArray) -> None:
+    def _by_name(self, name: str, arr: NDArray) -> str:
+        """Fills by the ending of the name, and returns the ending; empty if it is none."""
         for ending, method in (
             ("weight", self._init_weight), ("bias", self._init_bias), ("gamma", self._init_gamma),
             ("beta", self._init_beta), ("min", self._init_zero), ("max", self._init_one),
@@ -101,8 +110,17 @@ class Initializer:
         ):  # fmt: skip
             if name.endswith(ending):
                 method(name, arr)
-                return
+                return ending
         self._init_default(name, arr)
+        return ""
+
+    def _by_text(self, name: str, arr: NDArray) -> None:
+        if name.startswith("upsampling"):
+            self._init_bilinear(name, arr)
+        elif name.startswith("stn_loc") and name.endswith(("weight", "bias")):
+            (self._init_zero if name.endswith("weight") else self._init_loc_bias)(name, arr)
+        else:
+            self._by_name(name, arr)
 
     def _init_weight(self, name: str, arr: NDArray) -> None:
         raise NotImplementedError
@@ -129,6 +147,20 @@ class Initializer:
     def _init_one(self, name: str, arr: NDArray) -> None:
         arr[:] = 1.0
 
+    def _init_bilinear(self, name: str, arr: NDArray) -> None:
+        if len(arr.shape) != 4:
+            raise ArgumentError(f"[{type(self).__name__}] {name!r}: expected 4 axes, got shape {arr.shape}")
+        rows, columns = arr.shape[2:]
+        f = math.ceil(columns / 2)
+        c = (2 * f - 1 - f % 2) / (2.0 * f)
+        down, across = (1 - np.abs(np.arange(size) / f - c) for size in (rows, columns))
+        arr[:] = np.broadcast_to(np.outer(down, across), arr.shape).astype(np.float32)
+
+    def _init_loc_bias(self, name: str, arr: NDArray) -> None:
+        if arr.shape != (6,):
+            raise ArgumentError(f"[{type(self).__name__}] {name!r}: expected shape (6,), got {arr.shape}")
+        arr[:] = np.array([1, 0, 0, 0, 1, 0], np.float32)
+
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other._kwargs == self._kwargs
 
@@ -136,12 +168,17 @@ class Initializer:
 
 
 def create(name: str | Initializer, **kwargs: Any) -> Initializer:
-    """An initializer by name, or as JSON that `dumps` wrote."""
-    if isinstance(name, str) and name.startswith("["):
-        found, arguments = json.loads(name)
+    """An initializer by name, or as JSON: what `dumps` wrote, or an object with the name as `initializer`.
+
+    Raises
+    ------
+    ArgumentError  no initializer has the name, or the text is no such JSON
+    """
+    if isinstance(name, str) and name.startswith(("[", "{")):
+        found, arguments = read_config(name, "initializer")
         return _family.create(found, **arguments)
     return _family.create(name, **kwargs)
 
 
-def _mean_norm(arr: NDArray) -> float:
-    return float(np.sqrt(np.square(arr.asnumpy().astype(np.float64)).mean()))
+def _mean_norm(arr: NDArray) -> str:
+    return str(np.float32(np.sqrt(np.square(arr.asnumpy().astype(np.float64)).mean())))

@@ -72,13 +72,14 @@ class FusedRNN(Initializer):
                 f"[FusedRNN] {name!r}: {arr.size} elements are no parameters of {self._layers} layers of "
                 f"{self._mode} with {h} units"
             )
-        filler = self._weights or getattr(name, "global_init", None) or Uniform(0.07)
+        asked = getattr(name, "global_init", None)
+        filler = self._weights or (Uniform(0.07) if asked is None or asked is self else asked)
         places = [(layer, way) for layer in range(self._layers) for way in "lr"[:d]]
         parts: list[NDArray] = []
 
         def fill(part: str, shape: tuple[int, ...]) -> None:
             values = nd.zeros(shape, ctx=arr.context)
-            filler(InitDesc(part), values)
+            filler(InitDesc(part, global_init=asked), values)
             if self._mode == "lstm" and part.endswith("_f_bias"):
                 values[:] = self._forget_bias
             parts.append(values.reshape((-1,)))
@@ -93,4 +94,6 @@ class FusedRNN(Initializer):
                     fill(f"{way}{layer}_{group}{gate}_bias", (h,))
         arr[:] = nd.concat(*parts, dim=0).reshape(arr.shape)
 
-    _by_name = _init_weight
+    def _by_name(self, name: str, arr: NDArray) -> str:
+        self._init_weight(name, arr)
+        return "weight"

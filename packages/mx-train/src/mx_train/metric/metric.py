@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mx_core.errors import ArgumentError
 from mx_ndarray import NDArray
-from mx_train.registry import Named
+from mx_train.registry import Named, read_config
 
 Arrays = Sequence[NDArray]
 _family: Named[EvalMetric] = Named("metrics", "metric")
@@ -254,7 +253,8 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
     ArgumentError  no metric has the name, or the text is no such JSON
     """
     if isinstance(metric, str) and metric.startswith(("[", "{")):
-        return create(_config(metric))
+        found, arguments = read_config(metric, "metric")
+        return _family.create(found, **arguments)
     if isinstance(metric, EvalMetric):
         return metric
     if isinstance(metric, (list, tuple)):
@@ -267,19 +267,6 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
     if callable(metric):
         return CustomMetric(metric, *args, **kwargs)
     return _family.create(metric, *args, **kwargs)
-
-
-def _config(text: str) -> dict[str, Any]:
-    """A config that is written as JSON."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ArgumentError(f"[metric] expected JSON, got {text!r:.200}: {error}") from None
-    if isinstance(found, dict):
-        return found
-    if len(found) != 2 or not isinstance(found[0], str) or not isinstance(found[1], dict):
-        raise ArgumentError(f"[metric] expected a name and an object of arguments, got {text!r:.200}")
-    return {**found[1], "metric": found[0]}
 
 
 def np(
