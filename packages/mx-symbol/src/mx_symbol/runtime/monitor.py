@@ -23,7 +23,8 @@ class Monitored:
         The program, on these arrays.
     callback : function of (name, NDArray)
     monitor_all : bool
-        Inputs too, under the names of variables and of what the node calls them, not only outputs.
+        Inputs too, under the names of variables and of what the node calls them, not only outputs. The two names may be
+        the same, as of a weight: then it is reported twice, as in MXNet.
     """
 
     def __init__(
@@ -71,8 +72,7 @@ class Monitored:
                     continue
                 if entry.node.is_variable:
                     self._callback(entry.name, self._arrays[entry])
-                if entry.name != f"{node.name}_{name}":
-                    self._callback(f"{node.name}_{name}", self._arrays[entry])
+                self._callback(f"{node.name}_{name}", self._arrays[entry])
         self._program().push(time)
 
     def _report_outputs(self, node: Node) -> None:

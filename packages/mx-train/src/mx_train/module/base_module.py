@@ -146,18 +146,19 @@ class BaseModule:
         eval_metric.reset()
         if reset:
             eval_data.reset()
-        seen = 0
-        for nbatch, batch in enumerate(eval_data):
+        actual_num_batch = 0  # callbacks see this name and those below among the locals, as in MXNet
+        for nbatch, eval_batch in enumerate(eval_data):
             if num_batch is not None and nbatch == num_batch:
                 break
-            self.forward(batch, is_train=False)
-            self._metric_without_pad(eval_metric, batch)
+            self.prepare(eval_batch, sparse_row_id_fn=sparse_row_id_fn)
+            self.forward(eval_batch, is_train=False)
+            self._metric_without_pad(eval_metric, eval_batch)
             param = BatchEndParam(epoch, nbatch, eval_metric, locals())
             for callback in as_list(batch_end_callback):
                 callback(param)
-            seen = nbatch + 1
+            actual_num_batch += 1
         for callback in as_list(score_end_callback):
-            callback(BatchEndParam(epoch, seen, eval_metric, locals()))
+            callback(BatchEndParam(epoch, actual_num_batch, eval_metric, locals()))
         result: list[tuple[str, float]] = eval_metric.get_global_name_value()
         return result
 
@@ -187,6 +188,7 @@ class BaseModule:
         for nbatch, batch in enumerate(eval_data):
             if num_batch is not None and nbatch == num_batch:
                 break
+            self.prepare(batch, sparse_row_id_fn=sparse_row_id_fn)
             self.forward(batch, is_train=False)
             pad = batch.pad or 0
             yield [o[: o.shape[0] - pad] for o in self.get_outputs()], nbatch, batch
@@ -302,7 +304,9 @@ class BaseModule:
         Raises
         ------
         ArgumentError  `num_epoch` is missing, `train_data` is no iterator, or parameters do not fit
+        StopIteration  `train_data` has no batch when an epoch begins
         """
+        scope: dict[str, Any] = dict(locals())
         if num_epoch is None:
             raise ArgumentError("[Module.fit] num_epoch: say how many epochs to train")
         described: Any = train_data  # which scripts may make without our DataIter
@@ -319,10 +323,11 @@ class BaseModule:
             allow_missing=allow_missing, force_init=force_init,
         )  # fmt: skip
         self.init_optimizer(kvstore=kvstore, optimizer=optimizer, optimizer_params=optimizer_params)
-        train_metric = metrics.create(eval_metric)
-        check_metric = train_metric if validation_metric is None else metrics.create(validation_metric)
+        check_metric = eval_metric if validation_metric is None else validation_metric
+        scope |= {"eval_metric": metrics.create(eval_metric), "validation_metric": check_metric}
         for epoch in range(begin_epoch, num_epoch):
-            self._fit_epoch(epoch, train_data, train_metric, as_list(batch_end_callback), monitor)
+            scope["epoch"] = epoch
+            self._fit_epoch(scope)
             arg, aux = self.get_params()
             self.set_params(arg, aux)  # contexts go on with the mean of their auxiliary states
             for callback in as_list(epoch_end_callback):
@@ -336,30 +341,47 @@ class BaseModule:
                     self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
             train_data.reset()
 
-    def _fit_epoch(
-        self,
-        epoch: int,
-        data: DataIter,
-        metric: EvalMetric,
-        callbacks: list[Callback],
-        monitor: Monitor | None,
-    ) -> None:
-        started = time.perf_counter()
+    def _fit_epoch(self, scope: dict[str, Any]) -> None:
+        """One epoch, from the arguments of `fit`; callbacks get them with what changes, under MXNet's names.
+
+        `scope` gets `eval_name_vals`, what the metric says of the epoch before the last callbacks see it. The next
+        batch is taken before callbacks see the present one.
+        """
+        epoch, metric, monitor = scope["epoch"], scope["eval_metric"], scope["monitor"]
+        callbacks, tic = as_list(scope["batch_end_callback"]), time.perf_counter()
         metric.reset()
-        for nbatch, batch in enumerate(data):
+        data_iter = iter(scope["train_data"])
+        following = next(data_iter, None)
+        if following is None:
+            raise StopIteration(
+                "[Module.fit] train_data: expected a batch, got none; reset the iterator before"
+            )
+        nbatch = -1
+        while (batch := following) is not None:
+            nbatch += 1
             if monitor is not None:
                 monitor.tic()
             self.forward_backward(batch)
             self.update()
             self.update_metric(metric, batch.label or [])
+            following = next(data_iter, None)
+            if following is not None:
+                self.prepare(following, sparse_row_id_fn=scope["sparse_row_id_fn"])
             if monitor is not None:
                 monitor.toc_print()
-            param = BatchEndParam(epoch, nbatch, metric, locals())
-            for callback in callbacks:
-                callback(param)
-        for name, value in metric.get_global_name_value():
+            if following is None:
+                scope["eval_name_vals"] = metric.get_global_name_value()
+            if callbacks:
+                changing = {
+                    "nbatch": nbatch, "data_batch": batch, "data_iter": data_iter, "tic": tic,
+                    "next_data_batch": batch if following is None else following, "end_of_batch": following is None,
+                }  # fmt: skip
+                param = BatchEndParam(epoch, nbatch, metric, {**scope, **changing})
+                for callback in callbacks:
+                    callback(param)
+        for name, value in scope["eval_name_vals"]:
             self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
-        self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.perf_counter() - started)
+        self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.perf_counter() - tic)
 
     # ---- what subclasses define ----
 
