@@ -21,12 +21,15 @@ def data(mx, batches, seed, **kwargs):
     return mx.io.NDArrayIter(x, y, BATCH, **kwargs)
 
 
-def module(mx):
+def module(mx, **kwargs):
     """A module, and its parameters."""
     rng = np.random.RandomState(11)
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=CLASSES, name="fc")
     weight, bias = mx.nd.array(rng.uniform(-1, 1, (CLASSES, FEATURES))), mx.nd.zeros((CLASSES,))
-    return mx.mod.Module(mx.sym.SoftmaxOutput(net, name="softmax")), {"fc_weight": weight, "fc_bias": bias}
+    return mx.mod.Module(mx.sym.SoftmaxOutput(net, name="softmax"), **kwargs), {
+        "fc_weight": weight,
+        "fc_bias": bias,
+    }
 
 
 def counting(mx):
@@ -107,6 +110,40 @@ def scored(mx, seen, settings, metric="ce", before=None):
     seen.events.append(["score", [[name, float(value)] for name, value in found]])
 
 
+def resumed(mx, seen, folder, contexts, optimizer, in_store=True):
+    """A training that goes on in another module from states in a file, and the file.
+
+    Without `in_store` the store sums gradients only. Then MXNet updates each device by itself.
+    """
+    path = os.path.join(folder, "saved.states")
+    name, settings = optimizer
+    store = "local" if in_store else getattr(mx, "sums_only", "local")
+    os.environ["MXNET_UPDATE_ON_KVSTORE"] = str(int(in_store))
+    _, parameters = module(mx)
+    for epoch in range(2):
+        made, _ = module(mx, context=[mx.cpu(i) for i in range(contexts)])
+        made.bind([("data", (BATCH, FEATURES))], [("softmax_label", (BATCH,))])
+        made.init_params(arg_params=parameters)
+        made.init_optimizer(kvstore=store, optimizer=name, optimizer_params=settings)
+        if epoch:
+            made.load_optimizer_states(path)
+        for batch in data(mx, 3, epoch):
+            made.forward_backward(batch)
+            made.update()
+        parameters, _ = made.get_params()
+        seen.events.append(["weights", [parameters[key].asnumpy().tolist() for key in sorted(parameters)]])
+        made.save_optimizer_states(path)
+    del os.environ["MXNET_UPDATE_ON_KVSTORE"]
+    updater = mx.optimizer.get_updater(mx.optimizer.create(name, **settings))
+    with open(path, "rb") as file:
+        updater.set_states(file.read())
+    shown = {str(key): value for key, value in updater.states.items()}
+    arrays = {key: value if isinstance(value, tuple) else (value,) for key, value in shown.items()}
+    seen.events.append(
+        ["states", [[key, [x.asnumpy().tolist() for x in arrays[key]]] for key in sorted(arrays)]]
+    )
+
+
 def programs(mx, seen, folder):
     """Programs by name."""
     prefix = os.path.join(folder, "saved")
@@ -115,6 +152,9 @@ def programs(mx, seen, folder):
     def speed(frequent, auto_reset, **kwargs):
         told = call.Speedometer(BATCH, frequent, auto_reset)
         return lambda: fit(mx, seen, batch_end_callback=[told, seen.batch], **kwargs)
+
+    momentum = ("sgd", {"learning_rate": 0.1, "momentum": 0.9})
+    squares = ("rmsprop", {"learning_rate": 0.01, "centered": True})
 
     def watched(monitor, **kwargs):
         return lambda: fit(mx, seen, monitor=monitor, num_epoch=1, **kwargs)
@@ -157,6 +197,12 @@ def programs(mx, seen, folder):
         "score goes on": lambda: scored(mx, seen, {"reset": False}, before=next),
         "score begins anew": lambda: scored(mx, seen, {}, before=list),
         "score of the exhausted": lambda: scored(mx, seen, {"reset": False}, before=list),
+        "states of one device": lambda: resumed(mx, seen, folder, 1, momentum),
+        "states of two devices": lambda: resumed(mx, seen, folder, 2, momentum),
+        "states of two devices, rmsprop": lambda: resumed(mx, seen, folder, 2, squares),
+        "states apart": lambda: resumed(mx, seen, folder, 2, momentum, in_store=False),
+        "states apart, rmsprop": lambda: resumed(mx, seen, folder, 2, squares, in_store=False),
+        "states of one device, apart": lambda: resumed(mx, seen, folder, 1, squares, in_store=False),
         "score without global sums": lambda: scored(mx, seen, {}, counting(mx)),
     }  # fmt: skip
 

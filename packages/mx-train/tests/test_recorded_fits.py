@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from mx_core import cpu
-from mx_io.io import NDArrayIter
+from mx_io.io import DataBatch, NDArrayIter
 from mx_ndarray import nd
 from mx_symbol import sym
 from mx_train import lr_scheduler
@@ -88,3 +89,34 @@ def test_a_training_on_two_devices_goes_on_from_a_checkpoint_of_mxnet() -> None:
         np.testing.assert_allclose(
             found[name[4:]].asnumpy(), value.asnumpy(), rtol=1e-4, atol=1e-6, err_msg=name
         )
+
+
+def test_states_of_mxnet_on_one_device_go_on_on_two(tmp_path: Path) -> None:
+    """There, they are ignored: the keys of one device are numbers, and names are looked for."""
+    rng = np.random.RandomState(5)
+    batch = DataBatch([nd.array(rng.uniform(-1, 1, (BATCH, 6)))], [nd.array([0, 1, 2, 0])])
+    shapes = {
+        "first_weight": (4, 6),
+        "first_bias": (4,),
+        "second_weight": (CLASSES, 4),
+        "second_bias": (CLASSES,),
+    }
+    start = {name: nd.array(rng.uniform(-1, 1, shape)) for name, shape in shapes.items()}
+    found = []
+    for contexts in (1, 2):
+        module = Module(network(False), context=[cpu(i) for i in range(contexts)])
+        module.bind([("data", (BATCH, 6))], [("softmax_label", (BATCH,))])
+        module.init_params(arg_params=start)
+        module.init_optimizer(optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
+        if contexts == 2:
+            module.load_optimizer_states(str(tmp_path / "one.states"))
+        else:
+            module.forward_backward(batch)
+            module.update()
+            module.save_optimizer_states(str(tmp_path / "one.states"))
+            module.set_params(start, {})
+        module.forward_backward(batch)
+        module.update()
+        found.append({name: value.asnumpy() for name, value in module.get_params()[0].items()})
+    for name, value in found[0].items():
+        np.testing.assert_allclose(found[1][name], value, rtol=1e-5, atol=1e-6, err_msg=name)

@@ -11,17 +11,19 @@ from typing import Any
 
 import pytest
 
+from mx_core import cpu
 from mx_io import io
 from mx_ndarray import nd
 from mx_symbol import sym
-from mx_train import callback, metric, module, monitor
+from mx_train import callback, metric, module, monitor, optimizer
 from testkit import fit_programs
 from testkit.oracle import ORACLE
 
 RECORDED = json.loads((ORACLE / "training" / "fitting.json").read_text())
-MX = SimpleNamespace(
-    io=io, nd=nd, sym=sym, callback=callback, metric=metric, mod=module, mon=monitor
-)  # the parts of mx that the programs use
+MX = SimpleNamespace(  # the parts of mx that the programs use; a module sums itself where it has no store
+    io=io, nd=nd, sym=sym, callback=callback, metric=metric, mod=module, mon=monitor, optimizer=optimizer, cpu=cpu,
+    sums_only=None,
+)  # fmt: skip
 NUMBER = re.compile(r"-?\d+\.\d*(?:e[-+]?\d+)?|nan")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mx_core.errors import FileFormatError
+from mx_core.errors import ArgumentError, FileFormatError
 from mx_ndarray import NDArray, nd
 from mx_train import lr_scheduler, optimizer
 from mx_train.optimizer.states import dump_states, read_states
@@ -107,3 +107,47 @@ def test_what_is_remembered_has_its_type() -> None:
     with pytest.raises(FileFormatError, match="_last_rates: expected a dict of float, got {0: 'fast'}"):
         lars.set_states(dump_states(states))
     assert lars.optimizer.num_update == 1  # nothing of it was taken
+
+
+def test_lists_are_updated_one_by_one() -> None:
+    at_once, single = updater("sgd", MOMENTUM, "factor"), updater("sgd", MOMENTUM, "factor")
+    weights, others = ([nd.ones((4,)) * i for i in NAMES] for _ in range(2))
+    for step in range(3):
+        grads = [nd.array(np.arange(4.0) + step + i) for i in NAMES]
+        at_once(list(NAMES), grads, weights)
+        for index, grad in enumerate(grads):
+            single(index, grad, others[index])
+    for one, other in zip(weights, others, strict=True):
+        np.testing.assert_array_equal(one.asnumpy(), other.asnumpy())
+    with pytest.raises(
+        ArgumentError, match="expected as many gradients and weights as indices, got 2, 1 and 3"
+    ):
+        at_once([0, 1], grads[:1], weights)
+
+
+def test_states_by_index_go_on_by_name() -> None:
+    """A file of one device, used on several."""
+    by_index, by_name = (updater("adam", {}, "none") for _ in range(2))
+    weight, other = nd.ones((2,)), nd.ones((2,))
+    for _ in range(2):
+        by_index(1, nd.ones((2,)), weight)
+        by_index(1, nd.ones((2,)), other)
+    by_name.set_states(by_index.get_states())
+    by_index(1, nd.ones((2,)), weight)
+    before = other.copy()
+    by_name("fc_bias", nd.ones((2,)), other)
+    assert list(by_name.states) == ["fc_bias"] and by_name.optimizer._index_update_count == {"fc_bias": 5}
+    assert (other < before).asnumpy().all()
+
+
+def test_states_of_several_devices_are_those_of_the_first_if_they_have_the_same_shapes() -> None:
+    update = updater("sgd", MOMENTUM, "none")
+    copies = {2 * i + k: nd.full((i + 1,), i) for i in range(2) for k in range(2)}
+    update.set_states(dump_states(copies))
+    update.take_first_of_each(2)
+    assert {key: state.asnumpy().tolist() for key, state in update.states.items()} == {0: [0], 1: [1, 1]}
+    update.set_states(
+        dump_states({0: nd.ones((2, 2)), 1: nd.ones((2,)), 2: nd.ones((3, 2)), 3: nd.ones((3,))})
+    )
+    update.take_first_of_each(2)  # four parameters of another network, not two devices
+    assert sorted(update.states) == [0, 1, 2, 3]

@@ -425,7 +425,7 @@ class Module(BaseModule):
             warn_of_rescaling(optimizer, usual)
             optimizer.idx2name = optimizer.idx2name or dict(by_index.items())
         weights = dict(zip(by_index, group.arrays(names, "arg_dict"), strict=True))
-        self._optimization = Optimization(optimizer, store, weights, self._compression)
+        self._optimization = Optimization(optimizer, store, weights, by_index, self._compression)
         self.optimizer_initialized = True
         if self._states_file is not None:
             self.load_optimizer_states(self._states_file)

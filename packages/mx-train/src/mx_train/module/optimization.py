@@ -14,6 +14,7 @@ from mx_kvstore import KVStoreBase
 from mx_kvstore.updater import load_states
 from mx_ndarray import NDArray, nd
 from mx_train.optimizer import Optimizer, Updater, get_updater
+from mx_train.optimizer.states import dump_states, read_states
 
 
 def store_for(kvstore: str | KVStoreBase | None, contexts: int) -> KVStoreBase | None:
@@ -27,13 +28,18 @@ def store_for(kvstore: str | KVStoreBase | None, contexts: int) -> KVStoreBase |
 class Optimization:
     """An optimizer with the store that sums gradients. A store that is capable of `optimizer` runs it.
 
+    Files of states have MXNet's keys: names where the store runs the optimizer, otherwise numbers of parameters; on
+    several contexts each has one per context, `number * contexts + context`.
+
     Parameters
     ----------
     optimizer : Optimizer
     store : KVStoreBase, optional
         Without one, gradients are summed here.
     weights : mapping of int to sequence of NDArray
-        By key, one array per context. The store gets the first and gives it to all.
+        By number of the parameter, one array per context. The store gets the first and gives it to all.
+    names : mapping of int to str
+        Of the parameters. The store knows them by these.
     compression : mapping, optional
         What the store does with gradients that it sends.
 
@@ -45,29 +51,36 @@ class Optimization:
         optimizer: Optimizer,
         store: KVStoreBase | None,
         weights: Mapping[int, Sequence[NDArray]],
+        names: Mapping[int, str],
         compression: Mapping[str, Any] | None = None,
     ) -> None:
         in_store = store is not None and store.is_capable(KVStoreBase.OPTIMIZER)
         self.optimizer = optimizer
         self.store = store
+        self._names = dict(names)
+        self._copies = max(map(len, weights.values()), default=1)
         self.updater: Updater | None = None if in_store else get_updater(optimizer)
         if store is None:
             return
         if compression:
             store.set_gradient_compression(compression)
         for key, arrays in weights.items():
-            store.broadcast(key, arrays[0].copy(), out=arrays)
+            store.broadcast(self._key(key), arrays[0].copy(), out=arrays)
         if in_store:
             store.set_optimizer(optimizer)
+
+    def _key(self, number: int) -> int | str:
+        """What the store calls a parameter; one of another module is known by its number alone."""
+        return self._names.get(number, number)
 
     def update(self, key: int, weights: Sequence[NDArray], grads: Sequence[NDArray]) -> None:
         """Sums the gradients of one parameter, applies the optimizer, gives each context the new weight."""
         if self.updater is None:
             assert self.store is not None
-            self.store.pushpull(key, grads, out=weights, priority=-key)
+            self.store.pushpull(self._key(key), grads, out=weights, priority=-key)
             return
         if self.store is not None:
-            self.store.pushpull(key, grads, priority=-key)
+            self.store.pushpull(self._key(key), grads, priority=-key)
         elif len(grads) > 1:
             grads = [nd.add_n(*(grad.as_in_context(grads[0].context) for grad in grads))]
         self.updater(key, grads[0], weights[0])
@@ -80,8 +93,11 @@ class Optimization:
             assert self.store is not None
             self.store.save_optimizer_states(path)
             return
+        states = self.updater.get_states()
         with atomic_write(path) as file:
-            file.write(self.updater.get_states())
+            file.write(
+                states if self._copies == 1 else dump_states(per_context(read_states(states), self._copies))
+            )
 
     def load_states(self, path: str) -> None:
         """Takes states that `save_states` or MXNet wrote; errors name the file."""
@@ -89,7 +105,19 @@ class Optimization:
             assert self.store is not None
             self.store.load_optimizer_states(path)
         else:
-            load_states(self.updater.set_states, path)
+            load_states(self._set_states, path)
+
+    def _set_states(self, data: bytes | bytearray) -> None:
+        assert self.updater is not None
+        self.updater.set_states(data)
+        self.updater.take_first_of_each(max(self._names, default=-1) + 1)
+
+
+def per_context(states: Mapping[Any, Any], contexts: int) -> dict[Any, Any]:
+    """States by number of the parameter as MXNet has them where each context has its own."""
+    numbers = {key: value for key, value in states.items() if isinstance(key, int)}
+    others = {key: value for key, value in states.items() if not isinstance(key, int)}
+    return {key * contexts + i: value for key, value in numbers.items() for i in range(contexts)} | others
 
 
 def rescaling(batch_size: int, store: KVStoreBase | None) -> float:

@@ -17,7 +17,7 @@ from mx_ndarray import NDArray, nd
 from mx_symbol.symbol import Symbol
 from mx_train.lr_scheduler import LRScheduler
 from mx_train.optimizer.arguments import unknown_arguments
-from mx_train.optimizer.fitting import check_form, check_names, names_of, names_of_dumped
+from mx_train.optimizer.fitting import check_form, check_names, names_of, names_of_dumped, same_form
 from mx_train.optimizer.states import Settings, dump_states, read_states
 from mx_train.registry import Named
 
@@ -275,14 +275,32 @@ class Updater:
         self.states: dict[Index, State] = {}
         self.states_synced: dict[Index, bool] = {}
 
-    def __call__(self, index: Index, grad: NDArray, weight: NDArray) -> None:
-        """Updates `weight` in place; asynchronous.
+    def __call__(
+        self,
+        index: Index | Sequence[Index],
+        grad: NDArray | Sequence[NDArray],
+        weight: NDArray | Sequence[NDArray],
+    ) -> None:
+        """Updates `weight` in place; asynchronous. Lists of indices, gradients and weights are updated one by one.
 
         Raises
         ------
         ArgumentError
-            The states were loaded, and that of `index` has other arrays or shapes than `create_state` gives.
+            There are not as many indices, gradients and weights. The states were loaded, and that of `index` has other
+            arrays or shapes than `create_state` gives.
         """
+        if not isinstance(index, (list, tuple)):
+            self._update(index, grad, weight)
+            return
+        if not len(index) == len(grad) == len(weight):
+            raise ArgumentError(
+                f"[Updater] expected as many gradients and weights as indices, got {len(index)}, {len(grad)} and "
+                f"{len(weight)}"
+            )
+        for each in zip(index, grad, weight, strict=True):
+            self._update(*each)
+
+    def _update(self, index: Any, grad: Any, weight: Any) -> None:
         if index not in self.states and not self._take_named(index):
             self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
             self.states_synced[index] = True
@@ -299,17 +317,43 @@ class Updater:
         check_form(self.states[index], expected, f"[{type(self.optimizer).__name__}] state of {name!r}")
 
     def _take_named(self, index: Index) -> bool:
-        """The state under the parameter's name, as MXNet has it in files of trainings on several devices."""
-        name = self.optimizer.idx2name.get(index)
-        if name is None or name not in self.states:
+        """The state under the parameter's other name: MXNet has names in files of trainings on several devices."""
+        if isinstance(index, str):
+            others = [i for i, name in self.optimizer.idx2name.items() if name == index and i in self.states]
+        else:
+            others = [name for name in (self.optimizer.idx2name.get(index),) if name in self.states]
+        if not others:
             return False
-        self.states[index] = self.states.pop(name)
         remembered = (getattr(self.optimizer, attribute) for attribute in self.optimizer._remembered)
-        for table in (self.optimizer._index_update_count, *remembered):
-            if name in table:
-                table[index] = table.pop(name)
-        self.states_synced[index] = self.states_synced.pop(name, True)
+        for table in (self.states, self.states_synced, self.optimizer._index_update_count, *remembered):
+            if others[0] in table:
+                table[index] = table.pop(others[0])
         return True
+
+    def take_first_of_each(self, parameters: int) -> None:
+        """Of loaded states that MXNet keeps for each of several devices, keeps those of the first.
+
+        The number of devices follows from the largest key, which is `number of the parameter * devices + device`, if
+        the states of each parameter have the same shapes. Otherwise nothing is changed.
+
+        Parameters
+        ----------
+        parameters : int
+            How many there are, or more.
+        """
+        keys = [key for key in self.states if isinstance(key, int)]
+        devices = max(keys, default=0) // max(parameters, 1) + 1
+        alike = (same_form(self.states.get(key - key % devices), self.states[key]) for key in keys)
+        if devices == 1 or not all(alike):
+            return
+        for table in (self.states, self.states_synced):
+            kept: dict[Any, Any] = {
+                key // devices if isinstance(key, int) else key: value
+                for key, value in table.items()
+                if not isinstance(key, int) or key % devices == 0
+            }
+            table.clear()
+            table.update(kept)
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """All states and update counts as bytes, in MXNet's form (a pickled dict of NDArrays), which MXNet 1.9.1 reads.

@@ -132,6 +132,11 @@ def check_form(state: Any, expected: Any, where: str) -> None:
         )
 
 
+def same_form(first: Any, second: Any) -> bool:
+    """Whether two states have arrays of the same shapes in the same places."""
+    return _fits(first, second) and _fits(second, first)
+
+
 def _fits(state: Any, expected: Any) -> bool:
     if isinstance(expected, tuple):
         if not isinstance(state, (tuple, list)):
