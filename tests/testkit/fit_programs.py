@@ -21,15 +21,19 @@ def data(mx, batches, seed, **kwargs):
     return mx.io.NDArrayIter(x, y, BATCH, **kwargs)
 
 
-def module(mx, **kwargs):
-    """A module, and its parameters."""
-    rng = np.random.RandomState(11)
-    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=CLASSES, name="fc")
+def module(mx, short=False, **kwargs):
+    """A module, and its parameters; with `short` features are first multiplied by a weight in float16."""
+    rng, net = np.random.RandomState(11), mx.sym.Variable("data")
+    if short:
+        factor = mx.sym.Variable("in_weight", shape=(1, FEATURES))
+        net = mx.sym.broadcast_mul(mx.sym.Cast(net, dtype="float16"), factor)
+        net = mx.sym.Cast(net, dtype="float32")
+    net = mx.sym.FullyConnected(net, num_hidden=CLASSES, name="fc")
     weight, bias = mx.nd.array(rng.uniform(-1, 1, (CLASSES, FEATURES))), mx.nd.zeros((CLASSES,))
-    return mx.mod.Module(mx.sym.SoftmaxOutput(net, name="softmax"), **kwargs), {
-        "fc_weight": weight,
-        "fc_bias": bias,
-    }
+    parameters = {"fc_weight": weight, "fc_bias": bias}
+    if short:
+        parameters["in_weight"] = mx.nd.ones((1, FEATURES))
+    return mx.mod.Module(mx.sym.SoftmaxOutput(net, name="softmax"), **kwargs), parameters
 
 
 def counting(mx):
@@ -113,15 +117,16 @@ def scored(mx, seen, settings, metric="ce", before=None):
 def resumed(mx, seen, folder, contexts, optimizer, in_store=True):
     """A training that goes on in another module from states in a file, and the file.
 
-    Without `in_store` the store sums gradients only. Then MXNet updates each device by itself.
+    With `multi_precision` among the settings, a weight is in float16. Without `in_store` the store sums gradients only. Then MXNet updates each device by itself.
     """
     path = os.path.join(folder, "saved.states")
     name, settings = optimizer
     store = "local" if in_store else getattr(mx, "sums_only", "local")
     os.environ["MXNET_UPDATE_ON_KVSTORE"] = str(int(in_store))
-    _, parameters = module(mx)
+    short = settings.get("multi_precision", False)
+    _, parameters = module(mx, short)
     for epoch in range(2):
-        made, _ = module(mx, context=[mx.cpu(i) for i in range(contexts)])
+        made, _ = module(mx, short, context=[mx.cpu(i) for i in range(contexts)])
         made.bind([("data", (BATCH, FEATURES))], [("softmax_label", (BATCH,))])
         made.init_params(arg_params=parameters)
         made.init_optimizer(kvstore=store, optimizer=name, optimizer_params=settings)
@@ -154,6 +159,7 @@ def programs(mx, seen, folder):
         return lambda: fit(mx, seen, batch_end_callback=[told, seen.batch], **kwargs)
 
     momentum = ("sgd", {"learning_rate": 0.1, "momentum": 0.9})
+    mixed = ("nag", {"learning_rate": 0.125, "momentum": 0.5, "multi_precision": True})
     squares = ("rmsprop", {"learning_rate": 0.01, "centered": True})
 
     def watched(monitor, **kwargs):
@@ -200,6 +206,8 @@ def programs(mx, seen, folder):
         "states of one device": lambda: resumed(mx, seen, folder, 1, momentum),
         "states of two devices": lambda: resumed(mx, seen, folder, 2, momentum),
         "states of two devices, rmsprop": lambda: resumed(mx, seen, folder, 2, squares),
+        "states in float16": lambda: resumed(mx, seen, folder, 1, mixed),
+        "states in float16 of two devices": lambda: resumed(mx, seen, folder, 2, mixed),
         "states apart": lambda: resumed(mx, seen, folder, 2, momentum, in_store=False),
         "states apart, rmsprop": lambda: resumed(mx, seen, folder, 2, squares, in_store=False),
         "states of one device, apart": lambda: resumed(mx, seen, folder, 1, squares, in_store=False),

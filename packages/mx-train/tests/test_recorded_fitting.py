@@ -32,7 +32,7 @@ def near(expected: Any) -> Any:
     if isinstance(expected, list):
         return [near(each) for each in expected]
     return (
-        pytest.approx(expected, rel=1e-4, abs=1e-6, nan_ok=True) if isinstance(expected, float) else expected
+        pytest.approx(expected, rel=1e-4, abs=5e-6, nan_ok=True) if isinstance(expected, float) else expected
     )
 
 
