@@ -434,3 +434,21 @@ def test_rates_by_row_do_not_decay_and_need_rows() -> None:
         optimizer.get_updater(made)(0, nd.ones((2, 2)), nd.ones((2, 2)))
     with pytest.raises(ArgumentError, match=r"weight 'a_weight': expected 2 axes, got shape \(2,\)"):
         optimizer.get_updater(made)(0, nd.ones((2,)), nd.ones((2,)))
+
+
+def test_a_step_of_adam_in_float16_is_computed_in_float32() -> None:
+    """The first one is the rate, whatever the gradient; MXNet's is 0.1019."""
+    weight = nd.zeros((3,), dtype="float16")
+    optimizer.get_updater(optimizer.Adam(learning_rate=0.1))(
+        0, nd.array([3, 1, 0.1], dtype="float16"), weight
+    )
+    np.testing.assert_allclose(weight.asnumpy(), np.full(3, -0.1), rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["adagrad", "rmsprop", "adadelta", "ftrl", "groupadagrad"])
+def test_weights_in_float16_train_without_a_copy(name: str) -> None:
+    updater, start = optimizer.get_updater(optimizer.create(name)), np.full((2, 2), 0.5, np.float16)
+    weight = nd.array(start, dtype="float16")
+    for _ in range(3):
+        updater(0, nd.ones((2, 2), dtype="float16"), weight)
+    assert weight.dtype == np.float16 and (weight.asnumpy() < start).all()

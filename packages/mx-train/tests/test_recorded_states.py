@@ -58,7 +58,7 @@ class Training:
         mults = settings.pop("mults", {})
         made = optimizer.create(
             case["optimizer"], param_idx2name=dict(enumerate(case["parameters"])),
-            multi_precision=case["dtype"] == "float16", **settings,
+            multi_precision=case.get("mixed", case["dtype"] == "float16"), **settings,
         )  # fmt: skip
         if mults:
             made.set_lr_mult(mults)

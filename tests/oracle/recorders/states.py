@@ -59,7 +59,7 @@ class Training(object):
         mults = settings.pop("mults", {})
         optimizer = mx.optimizer.create(
             case["optimizer"], param_idx2name=dict(enumerate(case["parameters"])),
-            multi_precision=case["dtype"] == "float16", **settings
+            multi_precision=case.get("mixed", case["dtype"] == "float16"), **settings
         )  # fmt: skip
         if mults:
             optimizer.set_lr_mult(mults)

@@ -26,7 +26,7 @@ class GroupAdaGrad(Optimizer):
         self.float_stable_eps = eps
 
     def create_state(self, index: Index, weight: NDArray) -> State:
-        """The sums of mean squares, of shape (rows, 1), in float32.
+        """The sums of mean squares, of shape (rows, 1).
 
         Raises
         ------
@@ -36,7 +36,7 @@ class GroupAdaGrad(Optimizer):
             raise ArgumentError(
                 f"[GroupAdaGrad] weight {self.idx2name.get(index, index)!r}: expected 2 axes, got shape {weight.shape}"
             )
-        return nd.zeros((weight.shape[0], 1), ctx=weight.context)
+        return nd.zeros((weight.shape[0], 1), ctx=weight.context, dtype=weight.dtype)
 
     def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """Composed of elementwise operators and a mean.
