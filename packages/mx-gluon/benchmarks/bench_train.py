@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training steps in three styles, Module, Gluon hybridised, Gluon imperative, beside MXNet 1.9.1 and PyTorch eager.
+
+    python bench_train.py [CASE ...]
+
+Every framework runs in processes of its own, in turns; medians count. MXNet 1.9.1 needs an old Python, which
+MX_BENCH_MXNET_PYTHON names; MX_BENCH_TORCH_PYTHON may name one that has PyTorch. The networks are in `training`.
+A hybridised step is also compared with that of a Module, the same graph as a bound symbol.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+
+from training.shapes import CASES
+
+from mx_core.testing.benchmark import record, spread
+
+PROCESSES = 3
+HERE = Path(__file__).parent
+Figures = dict[str, list[float]]  # seconds of a step in each process, by style
+
+
+def measure(framework: str, case: str) -> dict[str, float]:
+    """Seconds of a step by style; empty when the framework is not there."""
+    python, environment = sys.executable, dict(os.environ)
+    if framework == "MXNet 1.9.1":
+        python = os.environ.get("MX_BENCH_MXNET_PYTHON", "")
+    elif framework == "PyTorch":
+        python = os.environ.get("MX_BENCH_TORCH_PYTHON", python)
+    if not python:
+        return {}
+    others = [] if framework == "MXNet 1.9.1" else [os.environ.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), *others]))
+    command = [python, "-m", "training.steps", framework, case]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if run.returncode != 0 and framework == "mx":
+        raise SystemExit(run.stderr)
+    figures: dict[str, float] = json.loads(run.stdout) if run.returncode == 0 else {}
+    return figures
+
+
+def compare(what: str, ours: list[float], theirs: list[float] | None, baseline: str) -> None:
+    """Prints a style's time beside another's."""
+    if not theirs:
+        return
+    value, ratio = median(ours), median(theirs) / median(ours)
+    record(what, value * 1e3, "ms", baseline=baseline, ratio=ratio, spread=spread(ours) + spread(theirs))
+
+
+def main() -> None:
+    """Measures and prints."""
+    wanted = sys.argv[1:] or list(CASES)
+    if unknown := [name for name in wanted if name not in CASES]:
+        raise SystemExit(f"no such case: {', '.join(unknown)}; there are: {', '.join(CASES)}")
+    for case in wanted:
+        taken: dict[str, Figures] = {"mx": {}, "MXNet 1.9.1": {}, "PyTorch": {}}
+        for _ in range(PROCESSES):
+            for framework, figures in taken.items():
+                for style, seconds in measure(framework, case).items():
+                    figures.setdefault(style, []).append(seconds)
+        for style, ours in taken["mx"].items():
+            compare(f"{case}, {style}", ours, taken["MXNet 1.9.1"].get(style), "MXNet 1.9.1")
+            compare(f"{case}, {style}", ours, taken["PyTorch"].get("eager"), "PyTorch")
+        hybrid = taken["mx"]["Gluon hybridised"]
+        compare(f"{case}, Gluon hybridised", hybrid, taken["mx"]["Module"], "Module")
+
+
+if __name__ == "__main__":
+    main()
