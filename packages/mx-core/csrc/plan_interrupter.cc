@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_interrupter.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <atomic>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -29,10 +31,8 @@ constexpr char kStopped = 's', kMissed = 'm', kLeft = 'l';  // what the handler 
 class Pipe {
  public:
   Pipe() {
-    if (::pipe(ends_) != 0) throw Error(MX_ERROR, "no pipe can be made: " + std::string(std::strerror(errno)));
-    for (const int end : ends_) {
-      ::fcntl(end, F_SETFL, ::fcntl(end, F_GETFL) | O_NONBLOCK);
-      ::fcntl(end, F_SETFD, FD_CLOEXEC);
+    if (::pipe2(ends_, O_NONBLOCK | O_CLOEXEC) != 0) {
+      throw Error(MX_ERROR, "no pipe can be made: " + std::string(std::strerror(errno)));
     }
   }
   ~Pipe() {
@@ -66,6 +66,11 @@ class Pipe {
  private:
   int ends_[2];
 };
+
+// For `poll`, whose time is an int.
+int milliseconds_of(std::chrono::milliseconds time) {
+  return static_cast<int>(std::min<int64_t>(time.count(), std::numeric_limits<int>::max()));
+}
 
 // What the handler and the two threads share.
 struct Session {
@@ -229,12 +234,12 @@ Interrupted interrupt_plan(const mx_plan& plan, const Tensors& stopped, const Te
   const std::lock_guard<std::mutex> only(mutex);
   Repeated first(plan, stopped, options), second(plan, between, options);
   Session session;
-  session.patience = static_cast<int>(interrupts.patience.count());
+  session.patience = milliseconds_of(interrupts.patience);
   const Handler handler(&session);
   Victim victim(first, session);
   Interrupted result;
   const auto end = Clock::now() + interrupts.limit;
-  const int longest = static_cast<int>(interrupts.limit.count()) + 1;
+  const int longest = milliseconds_of(interrupts.limit + std::chrono::milliseconds(1));
   session.stopped.take(longest);
   for (uint32_t tries = 0; result.rounds < interrupts.rounds && Clock::now() < end && !victim.failed(); ++tries) {
     // far apart enough for the run to get on, and never in step with it

@@ -55,6 +55,18 @@ void test_a_shared_failure_takes_no_name() {
   CHECK(std::string(own.get()->operator_name) == "first" && std::string(own.get()->origin) == "a.py:1");
 }
 
+void test_a_status_without_a_message_is_named() {
+  const mx::FailureRef failure(mx::make_failure(MX_ERROR_VALUE, ""));
+  const std::string expected = "status " + std::to_string(MX_ERROR_VALUE) + " without a message";
+  CHECK(failure.get()->message == expected);
+  try {
+    mx::check(MX_ERROR_VALUE, mx_error{});
+    CHECK(false);
+  } catch (const mx::Error& error) {
+    CHECK(error.code() == MX_ERROR_VALUE && error.what() == expected);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -62,4 +74,5 @@ int main() {
   test_long_messages_are_cut();
   test_failures_are_shared_between_threads();
   test_a_shared_failure_takes_no_name();
+  test_a_status_without_a_message_is_named();
 }

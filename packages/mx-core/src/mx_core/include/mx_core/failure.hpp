@@ -54,9 +54,14 @@ int32_t guarded(mx_error* error, Body&& body) noexcept {
   }
 }
 
+// The message, or the status where a table of C says nothing else.
+inline std::string said(int32_t status, const char* message) {
+  return message[0] != '\0' ? message : "status " + std::to_string(status) + " without a message";
+}
+
 // Throws what `status` and `error` say, unless it is MX_OK.
 inline void check(int32_t status, const mx_error& error) {
-  if (status != MX_OK) throw Error(static_cast<mx_status>(status), error.message);
+  if (status != MX_OK) throw Error(static_cast<mx_status>(status), said(status, error.message));
 }
 
 namespace detail {
@@ -100,7 +105,7 @@ inline mx_failure* exhausted_failure() noexcept {
 inline mx_failure* make_failure(int32_t code, const char* message) noexcept {
   try {
     auto* native = new detail::NativeFailure;
-    native->text = message;
+    native->text = said(code, message);
     native->base.head = {sizeof(mx_failure), MX_FAILURE_MAJOR, MX_FAILURE_MINOR};
     native->base.code = code;
     native->base.message = native->text.c_str();

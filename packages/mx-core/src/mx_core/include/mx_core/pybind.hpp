@@ -106,7 +106,7 @@ inline void translate_errors() {
 // Raises the exception for a status that is not MX_OK.
 inline void raise_unless_ok(int32_t status, const mx_error& error) {
   if (status == MX_OK) return;
-  raise_status(status, error.message);
+  raise_status(status, said(status, error.message).c_str());
   throw pybind11::error_already_set();
 }
 
