@@ -28,6 +28,11 @@ def test_a_misspelt_variable_gets_the_closest_name(monkeypatch):
     }
 
 
+def test_variables_of_benchmarks_are_none_of_the_unread(monkeypatch):
+    monkeypatch.setenv("MX_BENCH_MXNET_PYTHON", "/usr/bin/python3.8")
+    assert "MX_BENCH_MXNET_PYTHON" not in environment.unknown(environment.VARIABLES)
+
+
 def test_every_variable_has_a_sentence():
     assert all(name.startswith("MX") and text for name, text in environment.VARIABLES.items())
 

@@ -57,6 +57,15 @@ def test_a_duplicate_leaves_the_registry_as_it_was():
     assert registry.names() == ("a", "b")
 
 
+def test_nobody_is_told_to_leave_out_what_is_built_in():
+    registry = Registry("operators")
+    transaction("tanh", kind="operators", source=Provenance("operators", "mx-operators", "1")).commit(
+        {"operators": registry}
+    )
+    with pytest.raises(PluginError, match="with MX_DISABLE_PLUGINS=acme$"):
+        transaction("tanh", kind="operators").commit({"operators": registry})
+
+
 def test_one_plugin_cannot_register_a_name_twice():
     registry = Registry("kvstores")
     with pytest.raises(PluginError, match="'a' is registered by"):

@@ -154,11 +154,11 @@ class Registry:
 
 def duplicate(kind: str, name: str, first: Entry, second: Entry) -> PluginError:
     """The error for a name two plug-ins, or one plug-in twice, registered."""
-    cure = (
-        f"; keep one of them with MX_DISABLE_PLUGINS={first.plugin} or ={second.plugin}"
-        if first.plugin != second.plugin
-        else ""
-    )
+    # Who left out one of ours would lose all that it registers.
+    others = [entry.plugin for entry in (first, second) if not entry.is_first_party]
+    cure = ""
+    if others and first.plugin != second.plugin:
+        cure = f"; rename one of them, or leave out a plug-in with MX_DISABLE_PLUGINS={' or ='.join(others)}"
     return PluginError(f"{kind.replace('_', ' ')}: {name!r} is registered by {first} and by {second}{cure}")
 
 
