@@ -86,6 +86,13 @@ def test_warnings_come_once(six):
         plugins.registry("engines")
 
 
+def test_a_misspelt_hook_gets_the_closest_name(site, quiet):
+    site.add("misspelt", "def mx_register_operator(registry): pass\n")
+    (record,) = [record for record in plugins.plugins() if record.name == "misspelt"]
+    assert record.error is not None
+    assert record.error.endswith("did you mean 'mx_register_operators'?")
+
+
 def test_the_record_explains_the_failure(six, quiet):
     records = {record.name: record for record in plugins.plugins()}
     assert "No module named 'no_such_module'" in records["importless"].error

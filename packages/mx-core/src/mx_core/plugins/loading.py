@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from dataclasses import replace
 from importlib.metadata import EntryPoint
@@ -116,7 +117,10 @@ def _hooks(manager: Manager, module: ModuleType) -> tuple[str, ...]:
         hook = options.get("specname") or name
         caller = getattr(manager.hook, hook, None)
         if caller is None or not caller.has_spec():
-            raise PluginError(f"unknown hook {hook!r} in {module.__name__}")
+            known = [each for each in vars(hookspecs) if each.startswith("mx_")]
+            close = difflib.get_close_matches(hook, known, 1, 0.8)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise PluginError(f"unknown hook {hook!r} in {module.__name__}{hint}")
         found.append(hook)
     return tuple(found)
 
