@@ -193,17 +193,44 @@ class Backward {
 
   void run_custom(size_t position) {
     const Saved& node = graph_.saved(position);
+    const bool foreign = node.body->is_foreign();
     std::vector<Value> out_grads;
     for (uint32_t i = 0; i < node.outputs.size(); ++i) {
-      const Value value = own(position, i);  // the function may write it
+      const Value value = foreign ? own(position, i) : sum(position, i);
       out_grads.push_back(value.array ? value : zero_grad(position, i));
     }
-    const std::vector<Value> grads = node.body->backward(out_grads, request_.retain_graph);
+    std::vector<Value> targets;
+    targets.reserve(node.inputs.size());
+    for (const Edge& edge : node.inputs) targets.push_back(overwritten(edge));
+    for (Value& target : targets) {
+      if (target.array && is_read(*target.array, node, out_grads)) target = {};
+    }
+    const std::vector<Value> grads = node.body->backward(out_grads, targets, request_.retain_graph);
     for (size_t i = 0; i < node.inputs.size() && i < grads.size(); ++i) {
-      if (wanted(node.inputs[i]) && grads[i].array) {
-        add(position_.at(node.inputs[i].node.get()), node.inputs[i].index, grads[i], true);
+      const Edge& edge = node.inputs[i];
+      if (!wanted(edge) || !grads[i].array) continue;
+      if (grads[i].array.get() == targets[i].array.get()) {
+        delivered_.emplace(edge.node.get(), true);
+      } else {
+        add(position_.at(edge.node.get()), edge.index, grads[i], foreign);
       }
     }
+  }
+
+  // Whether a function may read the memory while it computes gradients.
+  static bool is_read(const Array& memory, const Saved& node, const std::vector<Value>& out_grads) {
+    const auto shares = [&](const Ref<Array>& array) { return array && array->overlaps(memory); };
+    return std::any_of(node.kept_inputs.begin(), node.kept_inputs.end(), shares) ||
+           std::any_of(node.kept_outputs.begin(), node.kept_outputs.end(), shares) ||
+           std::any_of(out_grads.begin(), out_grads.end(), [&](const Value& grad) { return shares(grad.array); });
+  }
+
+  // The gradient of a leaf that this edge alone gives, and that is not added to; otherwise nothing.
+  Value overwritten(const Edge& edge) const {
+    if (request_.create_graph || !request_.variables.empty() || !wanted(edge)) return {};
+    const Node& leaf = *edge.node;
+    const bool alone = leaf.kind == Node::Kind::kVariable && uses_[position_.at(edge.node.get())] == 1;
+    return alone && leaf.req == MX_REQ_WRITE ? Value{leaf.grad, nullptr, 0} : Value{};
   }
 
   // Which gradient entries somebody wants; steps nobody needs are not run.

@@ -30,16 +30,24 @@ py::object wrapped(Value value) {
 
 class PythonBackward final : public CustomBackward {
  public:
-  explicit PythonBackward(py::object function) : function_(std::move(function)) {}
+  PythonBackward(py::object function, bool direct) : function_(std::move(function)), direct_(direct) {}
   ~PythonBackward() override { drop(function_); }
-  std::vector<Value> backward(const std::vector<Value>& out_grads, bool retained) override {
-    py::list grads;
-    for (const Value& grad : out_grads) grads.append(wrapped(grad));
-    return values_of(function_(grads, retained));
+  std::vector<Value> backward(const std::vector<Value>& out_grads, const std::vector<Value>& targets,
+                              bool retained) override {
+    const py::list grads = listed(out_grads);
+    return values_of(direct_ ? function_(grads, listed(targets), retained) : function_(grads, retained));
   }
+  bool is_foreign() const noexcept override { return !direct_; }
 
  private:
+  static py::list listed(const std::vector<Value>& values) {
+    py::list list(values.size());
+    for (size_t i = 0; i < values.size(); ++i) list[i] = wrapped(values[i]);
+    return list;
+  }
+
   py::object function_;
+  bool direct_;  // a function of ours, which is told where it may write
 };
 
 void mark_variables(const py::list& arrays, const py::list& grads, const std::vector<int>& reqs) {
@@ -76,13 +84,15 @@ py::object run_backward(const py::list& heads, const py::object& head_grads,
   return results;
 }
 
-void record_custom(const py::list& inputs, const py::list& outputs, const py::object& function) {
+void record_custom(const py::list& inputs, const py::list& outputs, const py::object& function, bool direct) {
   Ref<Saved> saved = Ref<Saved>::adopt(new Saved);
-  saved->body = std::make_unique<PythonBackward>(function);
+  saved->body = std::make_unique<PythonBackward>(function, direct);
   for (const Value& input : values_of(inputs)) {
     saved->inputs.push_back({input.node, input.index});
+    if (direct) saved->kept_inputs.push_back(input.array);
   }
   for (const Value& output : values_of(outputs)) {
+    if (direct) saved->kept_outputs.push_back(output.array);
     saved->outputs.push_back(
         {output.array->context(), output.array->dtype(), output.array->shape(), nullptr});
   }
@@ -155,10 +165,12 @@ void register_autograd(py::module_& module) {
       return run_backward(heads, head_grads, variables, retain_graph, create_graph, train_mode);
     });
   });
-  module.def("record_custom", [](const py::list& inputs, const py::list& outputs,
-                                 const py::object& function) {
-    translated([&] { record_custom(inputs, outputs, function); });
-  });
+  module.def(
+      "record_custom",
+      [](const py::list& inputs, const py::list& outputs, const py::object& function, bool direct) {
+        translated([&] { record_custom(inputs, outputs, function, direct); });
+      },
+      py::arg("inputs"), py::arg("outputs"), py::arg("function"), py::arg("direct") = false);
   module.def("graph_of", [](const py::object& head) {
     return translated([&] { return graph_of(head); });
   });

@@ -38,12 +38,17 @@ struct Edge {
   uint32_t index = 0;
 };
 
-// The body of a node that is not an operator (autograd.Function).  Throws.
+// The body of a node that is not an operator (autograd.Function, a cached operator).  Throws.
 class CustomBackward {
  public:
   virtual ~CustomBackward() = default;
-  // One gradient (or an empty value) per input of the node.  `retained`: the graph is kept, so this may be called again.
-  virtual std::vector<Value> backward(const std::vector<Value>& out_grads, bool retained) = 0;
+  // One gradient (or an empty value) per input of the node.  `targets`: per input the array that its gradient may be
+  // written to at once, a leaf's that gets no other; or empty.  Who does so returns that array.  `retained`: the graph
+  // is kept, so this may be called again.
+  virtual std::vector<Value> backward(const std::vector<Value>& out_grads, const std::vector<Value>& targets,
+                                      bool retained) = 0;
+  // Whether it may write what it is given, and gives arrays that others hold.
+  virtual bool is_foreign() const noexcept { return true; }
 };
 
 // What a zero gradient of an output looks like.

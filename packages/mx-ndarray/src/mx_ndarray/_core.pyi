@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -132,10 +132,18 @@ def backward(
     create_graph: bool,
     train_mode: bool,
 ) -> list[NDArray | None]: ...
+@overload
 def record_custom(
     inputs: list[NDArray],
     outputs: list[NDArray],
     function: Callable[[Sequence[NDArray], bool], Sequence[NDArray | None]],
+) -> None: ...
+@overload
+def record_custom(
+    inputs: list[NDArray],
+    outputs: list[NDArray],
+    function: Callable[[Sequence[NDArray], Sequence[NDArray | None], bool], Sequence[NDArray | None]],
+    direct: Literal[True],
 ) -> None: ...
 def graph_of(
     head: NDArrayBase,

@@ -124,14 +124,18 @@ void what_is_kept_is_what_the_gradient_reads(fakes::Loader& loader) {
 
 // Notes what it is called with, and gives what it was told to.
 struct Custom final : mx::nd::CustomBackward {
-  std::vector<Value> backward(const std::vector<Value>& out_grads, bool retained) override {
+  std::vector<Value> backward(const std::vector<Value>& out_grads, const std::vector<Value>& targets,
+                              bool retained) override {
     got = out_grads;
+    offered = targets;
     was_retained = retained;
     mode = mx::nd::mode();
     return gives;
   }
-  std::vector<Value> gives, got;
+  bool is_foreign() const noexcept override { return foreign; }
+  std::vector<Value> gives, got, offered;
   bool was_retained = false;
+  bool foreign = true;
   mx::nd::Mode mode;
 };
 
@@ -181,6 +185,30 @@ void functions_of_the_user(fakes::Engine& engine) {
   CHECK(!grads[0].array->overlaps(*body->gives[2].array));
 }
 
+// A function that writes gradients where they belong, of one leaf alone and of one that another use adds to.
+void functions_that_write_gradients_of_leaves(fakes::Engine& engine) {
+  const Leaf x = leaf({1}), y = leaf({1}), added = leaf({1}, MX_REQ_ADD);
+  const auto [results, body] = custom({x.value, y.value, y.value, added.value});
+  body->foreign = false;
+  body->gives = {{x.grad, nullptr, 0}, constant({2}), constant({3}), constant({4})};
+  mx::nd::BackwardRequest request;
+  request.heads = {results[0]};
+  request.head_grads = {constant({9})};
+  request.retain_graph = true;
+  mx::nd::backward(request, library());
+  engine.drain();
+  CHECK(body->got[0].array.get() == request.head_grads[0].array.get());  // not copied: it does not write it
+  CHECK(body->offered.size() == 4 && body->offered[0].array.get() == x.grad.get());
+  CHECK(!body->offered[1].array && !body->offered[2].array && !body->offered[3].array);
+  CHECK(values(*x.grad) == Values{100});  // as the function left it, which wrote nothing
+  CHECK(values(*y.grad) == Values{5} && values(*added.grad) == Values{104});
+  request.head_grads = {{x.grad, nullptr, 0}};
+  mx::nd::backward(request, library());
+  CHECK(!body->offered[0].array);  // the function reads it
+  backward({results[0]}, {x.value, y.value}, true);
+  CHECK(!body->offered[0].array);  // gradients that are returned are nobody's memory
+}
+
 }  // namespace
 
 int main() {
@@ -196,6 +224,7 @@ int main() {
     a_graph_is_freed_unless_it_is_retained(engine);
     what_is_kept_is_what_the_gradient_reads(loader);
     functions_of_the_user(engine);
+    functions_that_write_gradients_of_leaves(engine);
   }
   engine.drain();
   CHECK(loader.storage_.alive == 0);

@@ -7,14 +7,12 @@ A graph in which shapes depend on values has no signature to compile for: it run
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mx_core import dtypes
 from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_core.forks import ForkSafeLock
-from mx_ndarray import NDArray, autograd, nd
+from mx_ndarray import NDArray, autograd
 from mx_symbol._core import FlatGraph
 from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.graph.collector import collector_paused
@@ -22,12 +20,12 @@ from mx_symbol.graph.gradient import apply_plain, gradient_graph
 from mx_symbol.graph.planning import Planning
 from mx_symbol.memory.schedule import make_schedule
 from mx_symbol.passes import Passes
-from mx_symbol.passes.bound_graph import BoundGraph, build, optimized, variables_of
+from mx_symbol.passes.bound_graph import build, optimized, variables_of
 from mx_symbol.runtime.partitions import Partitions, has_dynamic, has_state
-from mx_symbol.runtime.program import Arena, Calls, Compiled, Compiler, prepared_arrays
+from mx_symbol.runtime.program import Arena, Calls, Compiler, prepared_arrays
+from mx_symbol.runtime.signature import RecordedCall, Signature
 
 if TYPE_CHECKING:
-    from mx_symbol._core import Memo
     from mx_symbol.symbol import Symbol
 
 #: signatures kept per CachedOp
@@ -90,7 +88,7 @@ class CachedOp:
         self._arguments = frozenset(arguments)
         self._names = [node.name for node in sym.nodes if node.is_variable]
         assert set(self._names) == {*arguments, *auxiliaries}
-        self._signatures: dict[Any, _Signature] = {}
+        self._signatures: dict[Any, Signature] = {}
         self._arenas: dict[Context, Arena] = {}
         self._gradients: dict[tuple[str, ...], _Gradients] = {}
         self._lock = ForkSafeLock()
@@ -125,13 +123,26 @@ class CachedOp:
         recorded = tuple([x._recorded for x in args]) if autograd.is_recording() else self._unrecorded
         signature, memory = self._ready(args, recorded)
         if any(recorded):
-            outputs = _Recorded(self, signature)(*args)
+            results = RecordedCall(signature, args, self._lock, self._second_order).outputs()
         else:
-            outputs = signature.run(args, memory)
-        results = [outputs] if isinstance(outputs, NDArray) else list(outputs)
+            results = signature.run(args, memory)
         return results[0] if len(results) == 1 else results
 
-    def gradients(self, names: Sequence[str]) -> _Gradients:
+    def _second_order(
+        self, signature: Signature, inputs: Sequence[NDArray], head_grads: Sequence[NDArray]
+    ) -> list[NDArray | None]:
+        """Gradients of a recorded call that can be differentiated: the gradient graph as a recorded call."""
+        if not signature.repeatable:
+            raise MXNetError(
+                "[CachedOp] create_graph: the gradient of the gradient would run operators again that draw "
+                "random numbers or write states; call those outside of the CachedOp"
+            )
+        wanted = [name for name, entry in zip(self._names, signature.grads, strict=True) if entry is not None]
+        table = dict(zip(self._names, inputs, strict=True))
+        made = dict(zip(wanted, self._gradients_by(wanted)(table, head_grads), strict=True))
+        return [made.get(name) for name in self._names]
+
+    def _gradients_by(self, names: Sequence[str]) -> _Gradients:
         """The gradients by some inputs as a function of its own, which can be recorded and differentiated."""
         key = tuple(names)
         with self._lock:
@@ -140,15 +151,13 @@ class CachedOp:
                 found = self._gradients[key] = _Gradients(self._heads, key)
             return found
 
-    def _reserved(self, signature: _Signature) -> NDArray | None:
+    def _reserved(self, signature: Signature) -> NDArray | None:
         arena = self._arenas.get(signature.context)
         if arena is None:
             arena = self._arenas[signature.context] = Arena(signature.context)
         return arena.reserve(signature.compiled.arena_bytes)
 
-    def _ready(
-        self, args: Sequence[NDArray], recorded: tuple[bool, ...]
-    ) -> tuple[_Signature, NDArray | None]:
+    def _ready(self, args: Sequence[NDArray], recorded: tuple[bool, ...]) -> tuple[Signature, NDArray | None]:
         """What is compiled for a call, and memory for its intermediate values; a recorded one has its own."""
         is_train = autograd.is_training()
         context = args[0].context if args else current_context()
@@ -171,7 +180,7 @@ class CachedOp:
         recorded: tuple[bool, ...],
         is_train: bool,
         context: Context,
-    ) -> _Signature:
+    ) -> Signature:
         requests = {
             name: "write"
             for name, wanted in zip(self._names, recorded, strict=True)
@@ -199,17 +208,7 @@ class CachedOp:
             for node in schedule.nodes[: schedule.n_forward]
         )
         grads = tuple(graph.grads.get(name) for name in self._names)
-        return _Signature(
-            graph,
-            compiled,
-            context,
-            inputs,
-            tuple(heads),
-            grads,
-            repeatable,
-            prepared,
-            compiled.program.memo(),
-        )
+        return Signature(graph, compiled, context, inputs, heads, grads, prepared, repeatable)
 
 
 def _own_outputs(heads: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -220,38 +219,6 @@ def _own_outputs(heads: Sequence[Entry]) -> tuple[Entry, ...]:
             head = apply_plain("_copy", (head,), f"{head.name}_copy{len(result)}")
         result.append(head)
     return tuple(result)
-
-
-@dataclass(frozen=True)
-class _Signature:
-    """What is compiled for one combination of shapes, types and modes."""
-
-    graph: BoundGraph
-    compiled: Compiled
-    context: Context
-    inputs: tuple[Entry, ...]
-    head_grads: tuple[Entry | None, ...]
-    grads: tuple[Entry | None, ...]
-    repeatable: bool
-    prepared: dict[Entry, NDArray]
-    memo: Memo
-
-    def new(self, entry: Entry) -> NDArray:
-        spec = self.graph.specs[entry]
-        return nd.empty(spec.shape, self.context, dtypes.name(spec.dtype))
-
-    def arrays(self, args: Sequence[NDArray]) -> dict[Entry, NDArray]:
-        """Inputs as given; outputs and gradients new, without memory until they are written."""
-        table = {**self.prepared, **dict(zip(self.inputs, args, strict=True))}
-        for entry in (*self.graph.heads, *self.head_grads, *self.grads):
-            if entry is not None:
-                table[entry] = self.new(entry)
-        return table
-
-    def run(self, args: Sequence[NDArray], memory: NDArray | None) -> list[NDArray]:
-        arrays = self.arrays(args)
-        self.compiled.bind(arrays, memory, self.memo).push(0)
-        return [arrays[head] for head in self.graph.heads]
 
 
 class _Gradients:
@@ -279,71 +246,3 @@ class _Gradients:
         made = self._op(*(table[name] for name in self._op.input_names))
         results = [made] if isinstance(made, NDArray) else made
         return [None if place is None else results[place] for place in self._places]
-
-
-class _Recorded(autograd.Function):
-    """One recorded call: its own memory from forward to backward."""
-
-    def __init__(self, op: CachedOp, signature: _Signature) -> None:
-        super().__init__()
-        self._op = op
-        self._signature = signature
-        self._spent = False
-        self._kept: NDArray | None = None
-
-    def forward(self, *inputs: NDArray) -> list[NDArray]:
-        signature = self._signature
-        self._inputs = inputs
-        self._arrays = signature.arrays(inputs)
-        self._arena = Arena(signature.context).reserve(signature.compiled.arena_bytes)
-        signature.compiled.bind(self._arrays, self._arena, signature.memo).push(0)
-        return [self._arrays[head] for head in signature.graph.heads]
-
-    def _gradients(
-        self, shapes: Sequence[tuple[int, ...]], grads: Sequence[NDArray], retained: bool
-    ) -> list[Any]:
-        if autograd.is_recording():  # with create_graph, as a call of the gradient graph
-            return self._recorded_backward(grads)
-        with self._op._lock:  # between this and the program comes no other backward
-            if self._arena is not None:
-                self._renew(self._arena, retained)
-            return super()._gradients(shapes, grads, retained)
-
-    def _renew(self, arena: NDArray, retained: bool) -> None:
-        """Puts back what forward kept, which backward uses up; a copy of it lasts as long as the graph."""
-        if self._kept is not None:
-            self._kept.copyto(arena)
-        elif self._spent:
-            raise MXNetError(
-                "[CachedOp] an earlier backward without retain_graph has failed and used up what forward kept; "
-                "record the call again"
-            )
-        elif retained:
-            self._kept = arena.copy()
-        self._spent = True
-
-    def _recorded_backward(self, output_grads: Sequence[NDArray]) -> list[NDArray | None]:
-        signature = self._signature
-        if not signature.repeatable:
-            raise MXNetError(
-                "[CachedOp] create_graph: the gradient of the gradient would run operators again that draw "
-                "random numbers or write states; call those outside of the CachedOp"
-            )
-        names = self._op.input_names
-        wanted = [name for name, entry in zip(names, signature.grads, strict=True) if entry is not None]
-        table = dict(zip(names, self._inputs, strict=True))
-        made = dict(zip(wanted, self._op.gradients(wanted)(table, output_grads), strict=True))
-        return [made.get(name) for name in names]
-
-    def backward(self, *output_grads: NDArray) -> list[NDArray | None]:
-        signature = self._signature
-        arrays = dict(self._arrays)
-        for entry, grad in zip(signature.head_grads, output_grads, strict=True):
-            if entry is not None:
-                arrays[entry] = grad
-        grads = [None if entry is None else signature.new(entry) for entry in signature.grads]
-        for entry, fresh in zip(signature.grads, grads, strict=True):
-            if entry is not None and fresh is not None:
-                arrays[entry] = fresh
-        signature.compiled.bind(arrays, self._arena, signature.memo).push(1)
-        return grads

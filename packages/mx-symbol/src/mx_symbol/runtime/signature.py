@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a CachedOp has compiled for one combination of shapes, types and modes, and calls of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from mx_core import dtypes
+from mx_core.context import Context
+from mx_core.errors import MXNetError
+from mx_ndarray import NDArray, autograd, nd
+from mx_ndarray._core import record_custom
+from mx_symbol.graph import Entry
+from mx_symbol.passes.bound_graph import BoundGraph
+from mx_symbol.runtime.program import Compiled
+
+#: an array that is made for each call: its place among the program's arrays, and what `nd.empty` takes
+_New = tuple[int, tuple[int, ...], Context, str]
+
+
+class Signature:
+    """A compiled program, and where its arrays come from: inputs, new ones, those that stay.
+
+    Threads: any; nothing changes after construction.
+
+    Parameters
+    ----------
+    inputs : sequence of Entry
+        In the order of a call.
+    head_grads, grads : sequence of Entry or None
+        One per output and per input; None where there is no gradient.
+    prepared : mapping of Entry to NDArray
+        What nodes that run once keep.
+    repeatable : bool
+        Whether it computes the same when it runs again.
+    """
+
+    def __init__(
+        self,
+        graph: BoundGraph,
+        compiled: Compiled,
+        context: Context,
+        inputs: Sequence[Entry],
+        head_grads: Sequence[Entry | None],
+        grads: Sequence[Entry | None],
+        prepared: Mapping[Entry, NDArray],
+        repeatable: bool,
+    ) -> None:
+        self.context = context
+        self.grads = tuple(grads)
+        self.repeatable = repeatable
+        self.compiled = compiled
+        self._program = compiled.program
+        self._memo = compiled.program.memo()
+        self._graph = graph
+        self._place = {entry: i for i, entry in enumerate(compiled.entries)}
+        self._inputs = [(self._place[e], i) for i, e in enumerate(inputs) if e in self._place]
+        self._outputs = [self._new(entry) for entry in graph.heads]
+        self._head_grads = [
+            (self._place[e], i) for i, e in enumerate(head_grads) if e is not None and e in self._place
+        ]
+        self._grads = [(self._new(e), i) for i, e in enumerate(grads) if e is not None]
+        # Forward does not touch gradients, so that arrays without memory stand for them.
+        self._template: list[NDArray | None] = [prepared.get(entry) for entry in compiled.entries]
+        for entry in (*head_grads, *grads):
+            if entry is not None and entry in self._place:
+                place, *kind = self._new(entry)
+                self._template[place] = nd.empty(*kind)
+        if compiled.arena_bytes:
+            self._template.append(None)
+
+    def _new(self, entry: Entry) -> _New:
+        spec = self._graph.specs[entry]
+        return self._place[entry], tuple(spec.shape), self.context, dtypes.name(spec.dtype)
+
+    def forward(self, args: Sequence[NDArray], arena: NDArray | None) -> tuple[list[NDArray], list[NDArray]]:
+        """Starts the program on new outputs; all its arrays, and the outputs."""
+        arrays = self._template.copy()
+        for place, i in self._inputs:
+            arrays[place] = args[i]
+        outputs = []
+        for place, *kind in self._outputs:
+            made = arrays[place] = nd.empty(*kind)
+            outputs.append(made)
+        if arena is not None:
+            arrays[-1] = arena
+        self._program.bind(arrays, self._memo).push(0)
+        return arrays, outputs
+
+    def run(self, args: Sequence[NDArray], arena: NDArray | None) -> list[NDArray]:
+        """The outputs as new arrays."""
+        return self.forward(args, arena)[1]
+
+    def backward(
+        self,
+        forward: Sequence[NDArray],
+        head_grads: Sequence[NDArray],
+        targets: Sequence[NDArray | None],
+    ) -> list[NDArray | None]:
+        """Starts the second part on the arrays of the first; the gradients of inputs, in targets where there are."""
+        arrays = list(forward)
+        for place, i in self._head_grads:
+            arrays[place] = head_grads[i]
+        made: list[NDArray | None] = [None] * len(targets)
+        for (place, *kind), i in self._grads:
+            target = targets[i]
+            made[i] = arrays[place] = nd.empty(*kind) if target is None else target
+        self._program.bind(arrays, self._memo).push(1)
+        return made
+
+
+class RecordedCall:
+    """One recorded call: its own memory from forward to backward.
+
+    Threads: the graph that holds it may be differentiated by any; one does at a time.
+
+    Parameters
+    ----------
+    lock : context manager
+        Between what backward puts back and its program comes no other backward.
+    second_order : callable
+        Gradients that can be differentiated, from the signature, the inputs and the gradients of the outputs.
+    """
+
+    def __init__(
+        self,
+        signature: Signature,
+        args: Sequence[NDArray],
+        lock: AbstractContextManager[object],
+        second_order: Callable[[Signature, Sequence[NDArray], Sequence[NDArray]], list[NDArray | None]],
+    ) -> None:
+        self._signature = signature
+        self._inputs = args
+        self._lock = lock
+        self._second_order = second_order
+        self._spent = False
+        self._kept: NDArray | None = None
+        size = signature.compiled.arena_bytes
+        self._arena = nd.empty((size,), signature.context, "uint8") if size else None
+
+    def outputs(self) -> list[NDArray]:
+        """Runs forward and records it."""
+        self._arrays, outputs = self._signature.forward(self._inputs, self._arena)
+        # What this call keeps must not hold the node that holds the call.
+        results = [each.detach() for each in outputs]
+        record_custom(list(self._inputs), results, self._backward, True)
+        return results
+
+    def _backward(
+        self, grads: Sequence[NDArray], targets: Sequence[NDArray | None], retained: bool
+    ) -> list[NDArray | None]:
+        if autograd.is_recording():  # with create_graph, as a call of the gradient graph
+            return self._second_order(self._signature, self._inputs, grads)
+        with self._lock:
+            if self._arena is not None:
+                self._renew(self._arena, retained)
+            return self._signature.backward(self._arrays, grads, targets)
+
+    def _renew(self, arena: NDArray, retained: bool) -> None:
+        """Puts back what forward kept, which backward uses up; a copy of it lasts as long as the graph."""
+        if self._kept is not None:
+            self._kept.copyto(arena)
+        elif self._spent:
+            raise MXNetError(
+                "[CachedOp] an earlier backward without retain_graph has failed and used up what forward kept; "
+                "record the call again"
+            )
+        elif retained:
+            self._kept = arena.copy()
+        self._spent = True
