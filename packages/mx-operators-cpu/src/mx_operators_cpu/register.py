@@ -200,6 +200,7 @@ VECTOR_KERNELS: tuple[tuple[str, str], ...] = (
         "sgd_update", "sgd_mom_update", "mp_sgd_update", "mp_sgd_mom_update")),
     *((f"preloaded_multi_{name}", "optimizer.multi:preloaded_update") for name in (
         "sgd_update", "sgd_mom_update", "mp_sgd_update", "mp_sgd_mom_update")),
+    ("_preloaded_multi_adam_update", "optimizer.multi:preloaded_update"),
     *((f"_multi_{mixed}adamw_update", "optimizer.multi:multi_adamw") for mixed in ("", "mp_")),
     *((f"_multi_{mixed}lamb_update", "optimizer.multi:multi_lamb") for mixed in ("", "mp_")),
     ("_contrib_group_adagrad_update", "optimizer.multi:group_adagrad"),

@@ -51,9 +51,11 @@ class Replicas:
         ----------
         work : sequence of (index, gradient, weight)
         """
+        if not work:
+            return
+        indices, grads, weights = zip(*work, strict=True)
         with self._memory(place) as updater:
-            for index, grad, weight in work:
-                updater(index, grad, weight)
+            updater(indices, grads, weights)
 
     def states(self) -> bytes:
         """States of the first context, in the form that MXNet reads."""

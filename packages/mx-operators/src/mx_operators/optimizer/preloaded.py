@@ -8,7 +8,8 @@ from typing import ClassVar, TypeVar
 from mx_core.operator import Arrays, Operator, ReferenceContext, opt, required
 from mx_core.operator.declaration import MAX_TENSORS
 from mx_operators.optimizer.adamw import AdamW, AdamWParam, MixedAdamW
-from mx_operators.optimizer.base import MomentumParam
+from mx_operators.optimizer.adaptive import Adam, AdamParam
+from mx_operators.optimizer.base import MomentsParam, MomentumParam
 from mx_operators.optimizer.mixed import MixedSGD, MixedSGDMomentum
 from mx_operators.optimizer.multi import CountParam, SGDTogether, Together, WeightsParam
 from mx_operators.optimizer.sgd import SGD, SGDMomentum
@@ -22,6 +23,10 @@ class PreloadedParam(WeightsParam):
 
 class PreloadedMomentumParam(MomentumParam, PreloadedParam):
     """Momentum, scaling."""
+
+
+class PreloadedAdamParam(MomentsParam, PreloadedParam):
+    """Decays of the moments, scaling."""
 
 
 class MultiAdamWParam(CountParam, leading=True):
@@ -79,6 +84,25 @@ class PreloadedMixedSGDMomentum(Preloaded[PreloadedMomentumParam]):
     name = "preloaded_multi_mp_sgd_mom_update"
     rule = MixedSGDMomentum()
     own = ("weight", "grad", "mom", "weight32")
+
+
+class PreloadedAdam(Together[PreloadedAdamParam]):
+    """adam_update of every (weight, grad, mean, var), with the arrays lrs and wds."""
+
+    name = "_preloaded_multi_adam_update"
+    rule = Adam()
+    own = ("weight", "grad", "mean", "var")
+    common = ("lrs", "wds")
+
+    def one(
+        self, p: PreloadedAdamParam, i: int, own: Arrays, common: Arrays, ctx: ReferenceContext
+    ) -> Arrays:
+        """The rule, with the i-th rate and decay."""
+        settings = AdamParam(
+            lr=float(common[0][i]), wd=float(common[1][i]), beta1=p.beta1, beta2=p.beta2, epsilon=p.epsilon,
+            rescale_grad=p.rescale_grad, clip_gradient=p.clip_gradient,
+        )  # fmt: skip
+        return self.rule.reference(settings, own, ctx)
 
 
 class MultiAdamW(Together[MultiAdamWParam]):

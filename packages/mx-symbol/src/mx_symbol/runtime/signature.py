@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 from mx_core import dtypes
 from mx_core.context import Context
@@ -15,8 +16,8 @@ from mx_symbol.graph import Entry
 from mx_symbol.passes.bound_graph import BoundGraph
 from mx_symbol.runtime.program import Compiled
 
-#: an array that is made for each call: its place among the program's arrays, and what `nd.empty` takes
-_New = tuple[int, tuple[int, ...], Context, str]
+#: an array that is made for each call: its place among the program's arrays, shape, type
+_New = tuple[int, tuple[int, ...], str]
 
 
 class Signature:
@@ -60,19 +61,19 @@ class Signature:
         self._head_grads = [
             (self._place[e], i) for i, e in enumerate(head_grads) if e is not None and e in self._place
         ]
-        self._grads = [(self._new(e), i) for i, e in enumerate(grads) if e is not None]
+        self._grads = [(*self._new(e), i) for i, e in enumerate(grads) if e is not None]
         # Forward does not touch gradients, so that arrays without memory stand for them.
-        self._template: list[NDArray | None] = [prepared.get(entry) for entry in compiled.entries]
+        self._template: list[Any] = [prepared.get(entry) for entry in compiled.entries]
         for entry in (*head_grads, *grads):
             if entry is not None and entry in self._place:
-                place, *kind = self._new(entry)
-                self._template[place] = nd.empty(*kind)
+                place, shape, dtype = self._new(entry)
+                self._template[place] = nd.empty(shape, context, dtype)
         if compiled.arena_bytes:
             self._template.append(None)
 
     def _new(self, entry: Entry) -> _New:
         spec = self._graph.specs[entry]
-        return self._place[entry], tuple(spec.shape), self.context, dtypes.name(spec.dtype)
+        return self._place[entry], tuple(spec.shape), dtypes.name(spec.dtype)
 
     def forward(self, args: Sequence[NDArray], arena: NDArray | None) -> tuple[list[NDArray], list[NDArray]]:
         """Starts the program on new outputs; all its arrays, and the outputs."""
@@ -80,8 +81,8 @@ class Signature:
         for place, i in self._inputs:
             arrays[place] = args[i]
         outputs = []
-        for place, *kind in self._outputs:
-            made = arrays[place] = nd.empty(*kind)
+        for place, shape, dtype in self._outputs:
+            made = arrays[place] = nd.empty(shape, self.context, dtype)
             outputs.append(made)
         if arena is not None:
             arrays[-1] = arena
@@ -103,9 +104,9 @@ class Signature:
         for place, i in self._head_grads:
             arrays[place] = head_grads[i]
         made: list[NDArray | None] = [None] * len(targets)
-        for (place, *kind), i in self._grads:
+        for place, shape, dtype, i in self._grads:
             target = targets[i]
-            made[i] = arrays[place] = nd.empty(*kind) if target is None else target
+            made[i] = arrays[place] = nd.empty(shape, self.context, dtype) if target is None else target
         self._program.bind(arrays, self._memo).push(1)
         return made
 

@@ -439,9 +439,11 @@ class Module(BaseModule):
         self._require(params=True)
         optimization, group, names = self._optimized(), self._bound(), self._trained()
         weights, grads = group.arrays(names, "arg_dict"), group.arrays(names, "grad_dict")
-        for name, weight, grad in zip(names, weights, grads, strict=True):
-            if all(g is not None for g in grad):  # else grad_req says that none is wanted
-                optimization.update(self._index[name], weight, grad)
+        optimization.update([
+            (self._index[name], weight, grad)
+            for name, weight, grad in zip(names, weights, grads, strict=True)
+            if all(g is not None for g in grad)  # else grad_req says that none is wanted
+        ])  # fmt: skip
         self._stale = True
 
     def save_optimizer_states(self, fname: str) -> None:

@@ -73,19 +73,33 @@ class Optimization:
         """What the store calls a parameter; one of another module is known by its number alone."""
         return self._names.get(number, number)
 
-    def update(self, key: int, weights: Sequence[NDArray], grads: Sequence[NDArray]) -> None:
-        """Sums the gradients of one parameter, applies the optimizer, gives each context the new weight."""
+    def update(self, work: Sequence[tuple[int, Sequence[NDArray], Sequence[NDArray]]]) -> None:
+        """Sums gradients, applies the optimizer, gives each context the new weights; asynchronous.
+
+        Parameters
+        ----------
+        work : sequence of (number of the parameter, weights, gradients), one array per context
+        """
         if self.updater is None:
             assert self.store is not None
-            self.store.pushpull(self._key(key), grads, out=weights, priority=-key)
+            for key, weights, grads in work:
+                self.store.pushpull(self._key(key), grads, out=weights, priority=-key)
             return
+        sums = [self._sum(key, grads) for key, _, grads in work]
+        self.updater([key for key, *_ in work], sums, [weights[0] for _, weights, _ in work])
+        for _, weights, _ in work:
+            for other in weights[1:]:
+                weights[0].copyto(other)
+
+    def _sum(self, key: int, grads: Sequence[NDArray]) -> NDArray:
+        """The gradients of all contexts, and of all workers of a store, on the first context."""
         if self.store is not None:
             self.store.pushpull(self._key(key), grads, priority=-key)
-        elif len(grads) > 1:
-            grads = [nd.add_n(*(grad.as_in_context(grads[0].context) for grad in grads))]
-        self.updater(key, grads[0], weights[0])
-        for other in weights[1:]:
-            weights[0].copyto(other)
+            return grads[0]
+        if len(grads) == 1:
+            return grads[0]
+        total: NDArray = nd.add_n(*(grad.as_in_context(grads[0].context) for grad in grads))
+        return total
 
     def save_states(self, path: str) -> None:
         """Writes the optimizer's states, atomically."""

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from mx_ndarray import NDArray, nd
+from mx_train.optimizer import together
 from mx_train.optimizer.base import Index, Optimizer, State, zeros_like
 
 
@@ -35,12 +37,35 @@ class Adam(Optimizer):
     def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """One operator; the bias correction is in the rate."""
         common = self._common(index)
-        t = self._index_update_count[index]
-        common["lr"] *= math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t)
+        common["lr"] *= self._correction(index)
         nd.adam_update(
             weight, grad, *self._kept(state), out=weight,
             beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, **common,
         )  # fmt: skip
+
+    def update_together(
+        self,
+        indices: Sequence[Index],
+        weights: Sequence[NDArray],
+        grads: Sequence[NDArray],
+        states: Sequence[State],
+    ) -> None:
+        """One operator for all weights, where they are float32."""
+        if type(self).update is not Adam.update or not together.alike(weights, grads):
+            super().update_together(indices, weights, grads, states)
+            return
+        rates, decays = together.rates_and_decays(self, indices)
+        corrected = [rate * self._correction(i) for rate, i in zip(rates, indices, strict=True)]
+        arrays = [(w, g, *self._kept(s)) for w, g, s in zip(weights, grads, states, strict=True)]
+        together.step(
+            nd._internal._preloaded_multi_adam_update, self, arrays, corrected, decays,
+            beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
+        )  # fmt: skip
+
+    def _correction(self, index: Index) -> float:
+        """Makes up for moments that began with zeros; a factor of the rate."""
+        t = self._index_update_count[index]
+        return math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t)
 
 
 class RMSProp(Optimizer):

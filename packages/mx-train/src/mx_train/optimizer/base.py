@@ -151,6 +151,17 @@ class Optimizer:
         else:
             self.update(index, weight, grad, state)
 
+    def update_together(
+        self,
+        indices: Sequence[Index],
+        weights: Sequence[NDArray],
+        grads: Sequence[NDArray],
+        states: Sequence[State],
+    ) -> None:
+        """As update_multi_precision, of many weights; SGD and Adam start one operator for those of float32."""
+        for each in zip(indices, weights, grads, states, strict=True):
+            self.update_multi_precision(*each)
+
     def _expect_number(self, name: str, value: object) -> None:
         if value is not None and not isinstance(value, (numbers.Number, np.generic, NDArray)):
             raise ArgumentError(f"[{type(self).__name__}] {name}: expected a number, got {value!r}")
@@ -281,7 +292,7 @@ class Updater:
         grad: NDArray | Sequence[NDArray],
         weight: NDArray | Sequence[NDArray],
     ) -> None:
-        """Updates `weight` in place; asynchronous. Lists of indices, gradients and weights are updated one by one.
+        """Updates `weight` in place, or all of a list; asynchronous.
 
         Raises
         ------
@@ -290,17 +301,20 @@ class Updater:
             arrays or shapes than `create_state` gives.
         """
         if not isinstance(index, (list, tuple)):
-            self._update(index, grad, weight)
+            state = self._ready_state(index, weight)  # type: ignore[arg-type]
+            self.optimizer.update_multi_precision(index, weight, grad, state)  # type: ignore[arg-type]
             return
         if not len(index) == len(grad) == len(weight):
             raise ArgumentError(
                 f"[Updater] expected as many gradients and weights as indices, got {len(index)}, {len(grad)} and "
                 f"{len(weight)}"
             )
-        for each in zip(index, grad, weight, strict=True):
-            self._update(*each)
+        states = [self._ready_state(*each) for each in zip(index, weight, strict=True)]
+        if index:
+            self.optimizer.update_together(index, weight, grad, states)  # type: ignore[arg-type]
 
-    def _update(self, index: Any, grad: Any, weight: Any) -> None:
+    def _ready_state(self, index: Index, weight: NDArray) -> State:
+        """The state of a weight, made at its first update, or taken from those that were loaded."""
         if index not in self.states and not self._take_named(index):
             self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
             self.states_synced[index] = True
@@ -308,7 +322,7 @@ class Updater:
             self._check_form(index, weight)
             self.states[index] = _to_context(self.states[index], weight.context)
             self.states_synced[index] = True
-        self.optimizer.update_multi_precision(index, weight, grad, self.states[index])
+        return self.states[index]
 
     def _check_form(self, index: Index, weight: NDArray) -> None:
         """Refuses a loaded state that the optimizer would not have made for the weight."""

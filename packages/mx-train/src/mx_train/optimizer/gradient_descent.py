@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from mx_ndarray import NDArray, nd, random
+from mx_train.optimizer import together
 from mx_train.optimizer.base import Index, Optimizer, State, zeros_like
 
 
@@ -55,6 +57,26 @@ class SGD(_WithMomentum):
             nd.sgd_update(weight, grad, out=weight, **common)
         else:
             nd.sgd_mom_update(weight, grad, state, out=weight, momentum=self.momentum, **common)
+
+    def update_together(
+        self,
+        indices: Sequence[Index],
+        weights: Sequence[NDArray],
+        grads: Sequence[NDArray],
+        states: Sequence[State],
+    ) -> None:
+        """One operator for all weights, where they are float32."""
+        kinds = {state is None for state in states}
+        if type(self).update is not SGD.update or len(kinds) > 1 or not together.alike(weights, grads):
+            super().update_together(indices, weights, grads, states)
+            return
+        rates = together.rates_and_decays(self, indices)
+        if kinds == {True}:
+            pairs = list(zip(weights, grads, strict=True))
+            together.step(nd.preloaded_multi_sgd_update, self, pairs, *rates)
+        else:
+            arrays = list(zip(weights, grads, states, strict=True))
+            together.step(nd.preloaded_multi_sgd_mom_update, self, arrays, *rates, momentum=self.momentum)
 
 
 class NAG(_WithMomentum):

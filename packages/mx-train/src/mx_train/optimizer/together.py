@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of many weights by one operator, whose rates and decays are arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from mx_core import dtypes
+from mx_ndarray import NDArray, nd
+
+if TYPE_CHECKING:
+    from mx_train.optimizer.base import Index, Optimizer
+
+_FLOAT = dtypes.code("float32")
+#: weights of one operator: more arrays than an operator takes would come together
+_MOST = 64
+
+
+def alike(weights: Sequence[NDArray], grads: Sequence[NDArray]) -> bool:
+    """Whether there are several, all of them float32 on one context."""
+    arrays = [*weights, *grads]
+    types, contexts = {x._dtype_code for x in arrays}, {x.context for x in arrays}
+    return len(weights) > 1 and types == {_FLOAT} and len(contexts) == 1
+
+
+def step(
+    operator: Callable[..., Any],
+    optimizer: Optimizer,
+    arrays: Sequence[tuple[NDArray, ...]],
+    rates: Sequence[float],
+    decays: Sequence[float],
+    **settings: float,
+) -> None:
+    """Starts the steps; asynchronous.
+
+    Parameters
+    ----------
+    operator : function of `mx_ndarray.nd`
+        Takes all weights with what belongs to them, then rates and decays.
+    arrays : sequence of (weight, gradient, states...)
+    """
+    settings["rescale_grad"] = optimizer.rescale_grad
+    if optimizer.clip_gradient:  # as in MXNet, 0 is no limit where one operator does the update
+        settings["clip_gradient"] = optimizer.clip_gradient
+    context = arrays[0][0].context
+    for part in _parts(len(arrays)):
+        some = arrays[part]
+        scales = (nd.array(values[part], context, "float32") for values in (rates, decays))
+        operator(*chain(*some), *scales, out=[each[0] for each in some], num_weights=len(some), **settings)
+
+
+def rates_and_decays(optimizer: Optimizer, indices: Sequence[Index]) -> tuple[list[float], list[float]]:
+    """Counts an update of each weight; its rate and its decay."""
+    optimizer._update_count(indices)
+    rate = optimizer.learning_rate
+    return (
+        [rate * optimizer._mult(i, optimizer.lr_mult, "lr_mult") for i in indices],
+        [optimizer._get_wd(i) for i in indices],
+    )
+
+
+def _parts(count: int) -> Iterator[slice]:
+    for begin in range(0, count, _MOST):
+        yield slice(begin, begin + _MOST)
