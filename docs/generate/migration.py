@@ -30,6 +30,8 @@ NAMES = Path(__file__).parents[2] / "tests" / "oracle" / "names" / "public.json"
 NOTES = Path(__file__).parent / "mxnet_notes.toml"
 #: what modules say of names that they lack: those of `absent`
 ABSENT = Path(mx.__file__).parent / "absent.json"
+#: what `mx migrate` says of names that differ or are deprecated
+MIGRATION_NOTES = Path(mx.__file__).parent / "migrate" / "notes.json"
 #: the group of the names of modules
 MODULES = "modules"
 #: groups whose functions are those of operators
@@ -97,13 +99,39 @@ def absent(root: Path) -> dict[str, dict[str, str]]:
             module, _, short = row.name.rpartition(".")
             where = mx if module == "mx" else found(mx, module.removeprefix("mx."))
             if row.state == "absent" and inspect.ismodule(where):
-                result[module][short] = re.sub(r"\[(.+?)\]\(.+?\)", r"\1", row.note)
+                result[module][short] = _plain(row.note)
     return {module: dict(sorted(result[module].items())) for module in sorted(result)}
 
 
-def write_absent(root: Path) -> None:
-    """Writes `absent.json` of the package mx: `python -c "from generate import migration; …"` in `docs`."""
-    ABSENT.write_text(json.dumps(absent(root), indent=1, ensure_ascii=False) + "\n")
+def migration_notes(root: Path) -> dict[str, dict[str, str]]:
+    """What `mx migrate` says: name -> how it differs, and name -> what to use instead of what is deprecated.
+
+    Parameters that are not taken, or are called otherwise, are not among it: the command looks at those that a call
+    gives.
+    """
+    different = {}
+    for rows in states(root).values():
+        for row in rows:
+            said = [
+                each
+                for each in row.note.split("; ")
+                if not re.match(r"does not take|see \[|`\w+` is called", each)
+            ]
+            if row.state == "differs" and said:
+                different[row.name] = _plain("; ".join(said))
+    deprecated = {name: _plain(note) for name, note in notes()["deprecated"].items()}
+    return {"different": dict(sorted(different.items())), "deprecated": dict(sorted(deprecated.items()))}
+
+
+def _plain(note: str) -> str:
+    """Without targets of links."""
+    return re.sub(r"\[(.+?)\]\(.+?\)", r"\1", note)
+
+
+def write_data(root: Path) -> None:
+    """Writes the files of the package mx: `python -c "from generate import migration; …"` in `docs`."""
+    for path, content in ((ABSENT, absent(root)), (MIGRATION_NOTES, migration_notes(root))):
+        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def has(where: Any, name: str) -> bool:

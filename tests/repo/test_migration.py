@@ -82,5 +82,13 @@ def test_the_page_names_every_group_and_every_absent_name() -> None:
 
 
 def test_modules_tell_of_every_absent_name() -> None:
-    """`from generate import migration; migration.write_absent(root)` in `docs` writes the file anew."""
+    """`from generate import migration; migration.write_data(root)` in `docs` writes the file anew."""
     assert json.loads(migration.ABSENT.read_text()) == migration.absent(ROOT)
+
+
+def test_the_command_tells_of_every_difference() -> None:
+    """As above."""
+    written = json.loads(migration.MIGRATION_NOTES.read_text())
+    assert written == migration.migration_notes(ROOT)
+    known = {f"{group}.{name}" for group, members in migration.names().items() for name in members}
+    assert set(written["deprecated"]) <= known
