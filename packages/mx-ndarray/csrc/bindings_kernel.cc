@@ -33,7 +33,12 @@ class PythonKernel final : public ForeignKernel {
       return nullptr;
     } catch (...) {
       raise_current();
-      return take_python_failure();
+      bool stopped = false;
+      mx_failure* failure = take_python_failure(&stopped);
+      if (FailureRef* const to_pusher = stopped_inline(); stopped && to_pusher != nullptr) {
+        *to_pusher = FailureRef::retained(failure);
+      }
+      return failure;
     }
   }
 
