@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+
 from mx_core.errors import ArgumentError, MXNetError
 
 
@@ -16,3 +18,11 @@ class RefusedError(ArgumentError, AssertionError):
 
 class StaleGradientError(MXNetError, UserWarning):
     """A gradient was not computed since the last step. MXNet raises UserWarning."""
+
+
+class WorkerError(MXNetError, RuntimeError):
+    """A process that made batches has died, or an exception of its cannot be brought here."""
+
+
+class WorkerTimeoutError(WorkerError, TimeoutError, multiprocessing.TimeoutError):
+    """No batch came in time. MXNet raises that of `multiprocessing`."""

@@ -23,7 +23,6 @@ from mx_ndarray.ndarray import NDArray
 
 CONTEXT = Context("cpu_shared", 0)
 _UINT8 = dtypes.code("uint8")
-_PLACE = (CONTEXT.device_typeid, CONTEXT.device_id)
 
 
 def to_shared_mem(array: NDArray) -> tuple[int, int, tuple[int, ...], int, int]:
@@ -59,17 +58,31 @@ def new_from_shared_mem(pid: int, fd: int, shape: tuple[int, ...], dtype: int, o
     except OSError as error:
         raise ArgumentError(f"[new_from_shared_mem] {path}: {error.strerror}") from error
     try:
-        return _mapped(own, tuple(shape), dtype, offset)
+        return from_descriptor(own, tuple(shape), dtype, offset)
     finally:
         os.close(own)
 
 
-def _mapped(fd: int, shape: tuple[int, ...], dtype: int, offset: int) -> NDArray:
+def from_descriptor(
+    fd: int, shape: tuple[int, ...], dtype: int, offset: int = 0, context: Context = CONTEXT
+) -> NDArray:
+    """An array on a segment of shared memory, whose descriptor the caller keeps.
+
+    Parameters
+    ----------
+    shape, dtype, offset : as `to_shared_mem` gives them
+    context : Context
+        Where the array says to be: `cpu` for memory that no other process uses any more.
+
+    Raises
+    ------
+    MXNetError  the segment is too small, or no shared memory
+    """
     nbytes = prod(shape) * dtypes.itemsize(dtype)
     block = services.storage("cpu_shared").attach(fd, offset + nbytes, "ndarray")
     kind = dtypes.numpy_dtype(dtype)
     values = np.frombuffer(block, kind, prod(shape), offset).reshape(shape)
-    return _core.share_numpy(values, dtype, _PLACE)
+    return _core.share_numpy(values, dtype, (context.device_typeid, context.device_id))
 
 
 def _address(array: NDArray) -> int:
@@ -80,7 +93,7 @@ def _address(array: NDArray) -> int:
 def _rebuild(fd: Any, shape: tuple[int, ...], dtype: int, offset: int) -> NDArray:
     own = fd.detach()
     try:
-        return _mapped(own, shape, dtype, offset)
+        return from_descriptor(own, shape, dtype, offset)
     finally:
         os.close(own)
 

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that make batches, and the thread that hands them work."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import pickle
+import selectors
+import signal
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from threading import Lock, Thread
+from typing import Any
+
+from mx_gluon.data.batches import Message, receive
+from mx_gluon.data.worker import Failure, Task, run
+from mx_gluon.errors import WorkerError
+
+_FORK = multiprocessing.get_context("fork")
+
+
+class Process:
+    """A forked process, and what it is at work on."""
+
+    def __init__(
+        self, number: int, dataset: Any, batchify_fn: Callable[..., Any], before: Sequence[Process]
+    ) -> None:
+        self.end, other = socket.socketpair()
+        inherited = [self.end, *(process.end for process in before)]
+        self.number = number
+        self.work: tuple[Task, Future[Any]] | None = None
+        self.process = _FORK.Process(
+            target=run,
+            args=(other, inherited, dataset, batchify_fn),
+            name=f"DataLoader-{number}",
+            daemon=True,
+        )
+        self.process.start()
+        other.close()
+
+    def give(self, task: Task, future: Future[Any]) -> None:
+        """Sends a task to the process, which waits for one."""
+        self.work = task, future
+        with contextlib.suppress(OSError):  # it died: its sentinel tells
+            Message(task).send(self.end)
+
+    def told(self, reason: str) -> WorkerError:
+        """What is said of a process that makes no more batches."""
+        samples = (
+            "" if self.work is None else f" while it made the batch of samples {_short(self.work[0].samples)}"
+        )
+        return WorkerError(
+            f"[DataLoader] worker {self.number} (process {self.process.pid}) {reason}{samples}"
+        )
+
+    def end_of_it(self) -> WorkerError:
+        """What is said of one that has died."""
+        self.process.join(1)
+        code = self.process.exitcode
+        if code is not None and code < 0:
+            return self.told(f"was killed by {signal.Signals(-code).name}")
+        return self.told(f"ended with exit code {code}")
+
+
+class ProcessPool:
+    """Makes batches in forked processes.
+
+    Each process has one task at a time; a thread takes what it has made and gives it the next. A process that dies
+    fails its task and all that wait, and the pool is of no more use.
+
+    Threads: any may submit.
+
+    Parameters
+    ----------
+    count : int
+        Number of processes.
+    dataset, batchify_fn
+        As of the loader; processes have them by being forked.
+    """
+
+    def __init__(self, count: int, dataset: Any, batchify_fn: Callable[..., Any]) -> None:
+        self.pid = os.getpid()
+        self.broken: WorkerError | None = None
+        self._waiting: deque[tuple[Task, Future[Any]]] = deque()
+        self._lock = Lock()
+        self._stopping = False
+        self._wake, self._woken = socket.socketpair()
+        self._wake.setblocking(False)
+        self._processes: list[Process] = []
+        for number in range(count):
+            self._processes.append(Process(number, dataset, batchify_fn, self._processes))
+        self._thread = Thread(target=self._serve, name="DataLoader", daemon=True)
+        self._thread.start()
+
+    def submit(self, task: Task) -> Future[Any]:
+        """The batch, when it is made."""
+        future: Future[Any] = Future()
+        with self._lock:
+            if self.broken is not None:
+                future.set_exception(self.broken)
+                return future
+            self._waiting.append((task, future))
+        self._notify()
+        return future
+
+    def stop(self, wait: bool = True) -> None:
+        """Ends the processes. Those of another process than this one's are left alone.
+
+        Parameters
+        ----------
+        wait : bool
+            Until they are gone.
+        """
+        if os.getpid() != self.pid or self._stopping:
+            return
+        self._stopping = True
+        self._notify()
+        for each in self._processes:
+            each.process.terminate()
+        if wait:
+            self._thread.join(5)
+            for each in self._processes:
+                each.process.join(1)
+                if each.process.is_alive():
+                    each.process.kill()
+                    each.process.join(1)
+
+    def _notify(self) -> None:
+        with contextlib.suppress(OSError):  # the thread was told and has not looked yet, or has ended
+            self._wake.send(b"\0")
+
+    # ---- the thread ----
+
+    def _serve(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._woken, selectors.EVENT_READ)
+            for process in self._processes:
+                selector.register(process.end, selectors.EVENT_READ, process)
+            while not self._stopping and self.broken is None:
+                self._give_work()
+                for key, _ in selector.select():
+                    if key.data is None:
+                        self._woken.recv(4096)
+                    elif not self._take(key.data):
+                        break
+        self._fail_all(
+            self.broken or WorkerError("[DataLoader] the loader was stopped before the batch was made")
+        )
+        for process in self._processes:
+            process.end.close()
+        self._wake.close()
+        self._woken.close()
+
+    def _give_work(self) -> None:
+        for process in self._processes:
+            while process.work is None:
+                with self._lock:
+                    if not self._waiting:
+                        return
+                    task, future = self._waiting.popleft()
+                if future.set_running_or_notify_cancel():
+                    process.give(task, future)
+
+    def _take(self, process: Process) -> bool:
+        """Takes what a process has sent; False if that is its end."""
+        try:
+            made = receive(process.end)
+        except (EOFError, OSError):
+            self.broken = process.end_of_it()
+            return False
+        except Exception as error:  # what it sent cannot be read here
+            made = Failure(None, f"{type(error).__name__}: {error}")
+        assert process.work is not None
+        task, future = process.work
+        process.work = None
+        if isinstance(made, Failure):
+            future.set_exception(_error(process, task, made))
+        else:
+            future.set_result(made)
+        return True
+
+    def _fail_all(self, error: WorkerError) -> None:
+        with self._lock:
+            self.broken = error
+            left = list(self._waiting)
+            self._waiting.clear()
+        for process in self._processes:
+            if process.work is not None:
+                process.work[1].set_exception(error)
+        for _, future in left:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(error)
+
+
+def _error(process: Process, task: Task, failure: Failure) -> BaseException:
+    """The exception of another process, with its traceback there as a note."""
+    where = f"in worker {process.number} (process {process.process.pid}), samples {_short(task.samples)}"
+    error: BaseException | None = None
+    if failure.error is not None:
+        with contextlib.suppress(Exception):
+            error = pickle.loads(failure.error)
+    if not isinstance(error, Exception) or isinstance(
+        error, StopIteration
+    ):  # these would end the program or the epoch
+        return WorkerError(f"[DataLoader] {where}:\n{failure.text}")
+    error.add_note(f"{where}:\n{failure.text}")
+    return error
+
+
+def _short(samples: Sequence[Any]) -> str:
+    listed = ", ".join(map(str, list(samples)[:8]))
+    return f"{listed}, …" if len(samples) > 8 else listed

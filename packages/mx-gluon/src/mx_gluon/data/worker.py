@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a loader's process does: makes one batch after the other, until nobody asks for more."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import signal
+import socket
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mx_gluon.data.batches import Message, receive
+from mx_ndarray import random as mx_random
+
+
+class Task(NamedTuple):
+    """A batch to make.
+
+    Attributes
+    ----------
+    samples : their indices
+    seed : of the random numbers that transforms draw, so that they depend on no process
+    """
+
+    samples: Sequence[Any]
+    seed: int
+
+
+class Failure(NamedTuple):
+    """Why a batch was not made.
+
+    Attributes
+    ----------
+    error : the pickled exception, or None if it cannot be
+    text : the traceback
+    """
+
+    error: bytes | None
+    text: str
+
+
+def run(
+    own: socket.socket,
+    others: Sequence[socket.socket],
+    dataset: Any,
+    batchify_fn: Callable[[Sequence[Any]], Any],
+) -> None:
+    """Makes batches until the other end is closed.
+
+    Parameters
+    ----------
+    others : sequence of socket
+        Ends of the loader and of other processes, which this one has got by being forked.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the loader ends its processes
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for other in others:
+        other.close()
+    try:
+        while True:
+            _answer(receive(own), dataset, batchify_fn).send(own)
+    except (EOFError, OSError):
+        pass  # the loader is gone
+    finally:
+        os._exit(0)  # what the program registered for its own exit is not this process's
+
+
+def _answer(task: Task, dataset: Any, batchify_fn: Callable[[Sequence[Any]], Any]) -> Message:
+    try:
+        random.seed(task.seed)
+        np.random.seed(task.seed)
+        mx_random.seed(task.seed)
+        return Message(batchify_fn([dataset[i] for i in task.samples]))
+    except BaseException as error:
+        return Message(Failure(_pickled(error), traceback.format_exc()))
+
+
+def _pickled(error: BaseException) -> bytes | None:
+    try:
+        text = pickle.dumps(error)
+        pickle.loads(text)
+    except Exception:
+        return None
+    return text

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DataLoader with threads and processes: failures of workers, what is left behind, random numbers, memory."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_core.context import cpu, cpu_pinned
+from mx_core.errors import ArgumentError, MXNetError
+from mx_gluon import data
+from mx_gluon.errors import WorkerError, WorkerTimeoutError
+from mx_ndarray import nd
+from mx_ndarray import random as mx_random
+
+pytestmark = pytest.mark.timeout(60)
+WAYS = [{}, {"thread_pool": True}]
+
+
+class Calls(data.Dataset):
+    """Samples that a function makes of their indices."""
+
+    def __init__(self, fn: Callable[[int], Any], length: int = 8) -> None:
+        self._fn, self._length = fn, length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, idx: Any) -> Any:
+        return self._fn(int(idx))
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """After each test there are the processes, threads and descriptors of before."""
+    before = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    yield
+    gc.collect()
+    for _ in range(100):
+        now = threading.active_count(), len(os.listdir("/proc/self/fd"))
+        if not multiprocessing.active_children() and now <= before:
+            return
+        time.sleep(0.05)
+    pytest.fail(f"left: {multiprocessing.active_children()}, {threading.enumerate()}, {now} after {before}")
+
+
+def raising(error: BaseException) -> Callable[[int], Any]:
+    def sample(i: int) -> Any:
+        if i == 5:
+            raise error
+        return i
+
+    return sample
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["processes", "threads"])
+def test_an_exception_comes_in_its_place_with_where_it_was_raised(way: dict[str, Any]) -> None:
+    got = []
+    with pytest.raises(ZeroDivisionError, match="five") as caught:
+        for batch in data.DataLoader(Calls(raising(ZeroDivisionError("five"))), 2, num_workers=2, **way):
+            got.append(batch.asnumpy().tolist())
+    assert got == [[0, 1], [2, 3]]
+    if not way:
+        (note,) = caught.value.__notes__
+        assert "samples 4, 5" in note
+        assert "in sample" in note and "raise error" in note
+
+
+class Odd(Exception):
+    """Cannot be made again from its arguments."""
+
+    def __init__(self, a: int, b: int) -> None:
+        super().__init__("odd")
+
+
+@pytest.mark.parametrize(
+    "error", [Odd(1, 2), SystemExit(3), KeyboardInterrupt(), StopIteration(), GeneratorExit()]
+)
+def test_exceptions_that_cannot_be_raised_here(error: BaseException) -> None:
+    with pytest.raises(WorkerError, match=f"samples 4, 5:\nTraceback(.|\n)*{type(error).__name__}"):
+        list(data.DataLoader(Calls(raising(error)), 2, num_workers=2))
+
+
+def test_a_failure_does_not_end_an_epoch_of_threads() -> None:
+    with pytest.raises(WorkerError, match="StopIteration"):
+        list(data.DataLoader(Calls(raising(StopIteration())), 2, num_workers=2, thread_pool=True))
+
+
+@pytest.mark.parametrize(
+    ("how", "told"), [("os.kill(os.getpid(), 9)", "killed by SIGKILL"), ("os._exit(3)", "code 3")]
+)
+def test_a_process_that_dies_is_named_and_the_loader_goes_on_later(how: str, told: str) -> None:
+    parent, fatal = os.getpid(), [True]
+
+    def sample(i: int) -> Any:
+        if i == 5 and fatal[0] and os.getpid() != parent:
+            eval(how)
+        return i
+
+    loader = data.DataLoader(Calls(sample), 2, num_workers=2)
+    with pytest.raises(
+        WorkerError, match=rf"worker \d \(process \d+\) .*{told} while it made .* samples 4, 5"
+    ):
+        list(loader)
+    fatal[0] = False  # new processes are forked
+    assert [batch.asnumpy().tolist() for batch in loader] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+def test_an_idle_process_that_is_killed_fails_the_next_batch() -> None:
+    loader = data.DataLoader(list(range(100)), 2, num_workers=1, prefetch=0)
+    batches = iter(loader)
+    next(batches)
+    (process,) = multiprocessing.active_children()
+    os.kill(process.pid or 0, signal.SIGKILL)
+    with pytest.raises(WorkerError, match="SIGKILL"):
+        list(batches)
+    assert len(list(loader)) == 50
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["processes", "threads"])
+def test_a_batch_that_does_not_come(way: dict[str, Any]) -> None:
+    released = threading.Event()
+    loader = data.DataLoader(Calls(lambda i: released.wait(20)), 2, num_workers=1, timeout=0.2, **way)
+    with pytest.raises(WorkerTimeoutError, match=r"no batch came in 0.2 s: samples \[0, 1\]") as caught:
+        next(iter(loader))
+    released.set()
+    assert isinstance(caught.value, TimeoutError)
+    assert isinstance(caught.value, multiprocessing.TimeoutError)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["processes", "threads"])
+def test_timeouts_that_a_data_set_raises_are_its_own(way: dict[str, Any]) -> None:
+    with pytest.raises(TimeoutError, match="mine") as caught:
+        list(data.DataLoader(Calls(raising(TimeoutError("mine"))), 2, num_workers=1, **way))
+    assert not isinstance(caught.value, MXNetError)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["processes", "threads"])
+def test_iterations_may_be_abandoned_and_overlap(way: dict[str, Any]) -> None:
+    loader = data.DataLoader(list(range(100)), 5, num_workers=2, **way)
+    first, second = iter(loader), iter(loader)
+    assert next(first).asnumpy()[0] == next(second).asnumpy()[0] == 0
+    assert next(first).asnumpy()[0] == 5
+    del first
+    assert len(list(second)) == 19
+    for batch in loader:
+        assert batch.shape == (5,)
+        break
+    del batch
+
+
+def test_nothing_is_left_of_a_program_that_was_killed(tmp_path: Any) -> None:
+    program = """
+        import os, sys, time
+        from mx_gluon.data import DataLoader, Dataset
+
+        class Slow(Dataset):
+            def __len__(self):
+                return 1000
+
+            def __getitem__(self, i):
+                time.sleep(0.02)
+                return i
+
+        loaders = [DataLoader(Slow(), 4, num_workers=2) for _ in range(3)]
+        batches = [next(iter(loader)) for loader in loaders]
+        print("ready", flush=True)
+        time.sleep(60)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.kill()
+        process.stdout.read()  # the workers have it, too: its end comes with theirs
+
+
+def test_control_c_ends_the_iteration() -> None:
+    loader = data.DataLoader(Calls(lambda i: time.sleep(0.05), 1000), 2, num_workers=2, batchify_fn=len)
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        list(loader)
+    assert time.monotonic() - began < 5
+
+
+def test_a_forked_program_has_processes_of_its_own() -> None:
+    loader = data.DataLoader(list(range(8)), 2, num_workers=1)
+    expected = [batch.asnumpy().tolist() for batch in loader]
+    pid = os.fork()
+    if pid == 0:
+        found = [batch.asnumpy().tolist() for batch in loader]
+        loader._pool.stop()  # type: ignore[union-attr]
+        os._exit(int(found != expected))
+    assert os.waitpid(pid, 0)[1] == 0
+    assert [batch.asnumpy().tolist() for batch in loader] == expected
+
+
+def drawn(_: int) -> tuple[float, float, float]:
+    import random
+
+    return random.random(), float(np.random.random()), float(mx_random.uniform(shape=(1,)).asscalar())
+
+
+def test_random_numbers_depend_on_the_batch_and_not_on_the_process() -> None:
+    def epochs(workers: int) -> list[Any]:
+        np.random.seed(3)
+        loader = data.DataLoader(Calls(drawn), 2, num_workers=workers)
+        return [[[x.asnumpy().tolist() for x in batch] for batch in loader] for _ in range(2)]
+
+    one, three = epochs(1), epochs(3)
+    assert one == three
+    numbers = [x for epoch in one for batch in epoch for part in batch for x in part]
+    assert len(set(numbers)) == len(numbers) == 2 * 8 * 3
+    state = np.random.get_state()[1].tolist()  # type: ignore[union-attr]
+    epochs(1)
+    assert state == np.random.get_state()[1].tolist()  # type: ignore[union-attr]
+
+
+def test_batches_lie_in_main_memory_and_live_by_themselves() -> None:
+    loader = data.DataLoader(data.ArrayDataset(nd.arange(12).reshape((6, 2)), np.arange(6)), 2, num_workers=2)
+    batches = list(loader)
+    del loader
+    gc.collect()
+    for i, (x, y) in enumerate(batches):
+        assert x.context == y.context == cpu(0)
+        x += 1
+        assert x.asnumpy().tolist() == [[4 * i + 1, 4 * i + 2], [4 * i + 3, 4 * i + 4]]
+        assert y.asnumpy().tolist() == [2 * i, 2 * i + 1]
+
+
+def test_batches_of_any_structure_and_of_many_arrays() -> None:
+    def batch(samples: Any) -> Any:
+        arrays = [nd.full((2,), i) for i in range(450)]
+        return {
+            "arrays": arrays,
+            "none": None,
+            "empty": nd.zeros((0, 3)),
+            "numpy": np.ones(2),
+            "n": len(samples),
+        }
+
+    for _ in range(3):
+        (made,) = data.DataLoader([1, 2], 2, batchify_fn=batch, num_workers=1)
+    assert [int(array[0].asscalar()) for array in made["arrays"]] == list(range(450))
+    assert made["none"] is None and made["n"] == 2
+    assert made["empty"].shape == (0, 3) and made["numpy"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_pinned_memory(workers: int) -> None:
+    for x, y in data.DataLoader([(1.0, 2), (3.0, 4)], 1, num_workers=workers, pin_memory=True):
+        assert x.context == y.context == cpu_pinned(0)
+
+
+def test_records_are_read_by_processes(tmp_path: Any) -> None:
+    from mx_io.recordio import MXIndexedRecordIO
+
+    with MXIndexedRecordIO(str(tmp_path / "a.idx"), str(tmp_path / "a.rec"), "w") as record:
+        for i in range(20):
+            record.write_idx(i, f"record {i}".encode())
+    dataset = data.RecordFileDataset(tmp_path / "a.rec")
+    assert dataset[3] == b"record 3"
+    loader = data.DataLoader(dataset, 5, batchify_fn=list, num_workers=2)
+    assert [each for batch in loader for each in batch] == [f"record {i}".encode() for i in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "batch_size must be specified"),
+        ({"batch_size": 2, "shuffle": True, "sampler": data.SequentialSampler(2)}, "shuffle must not"),
+        ({"batch_size": 2, "batch_sampler": [[0]]}, "must not be specified if batch_sampler"),
+        ({"batch_size": 2, "last_batch": "drop"}, "'keep', 'discard', or 'rollover', but got 'drop'"),
+        ({"batch_size": 0}, "batch_size: expected 1 or more, got 0"),
+    ],
+)
+def test_arguments_that_contradict_each_other(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        data.DataLoader([1, 2], **options)
+    with pytest.raises(AssertionError, match="timeout must be positive"):
+        data.DataLoader([1, 2], 1, timeout=0)
+
+
+def test_data_sets_say_what_is_wrong() -> None:
+    with pytest.raises(AssertionError, match=r"array\[0\] has 2, array\[1\] has 3"):
+        data.ArrayDataset([1, 2], [1, 2, 3])
+    with pytest.raises(AssertionError, match="got none"):
+        data.ArrayDataset()
+    with pytest.raises(AssertionError, match="got 3 of 3"):
+        data.SimpleDataset([1]).shard(3, 3)
+    with pytest.raises(TypeError, match=r"expected a gluon.data.Sampler, got list"):
+        data.SimpleDataset([1]).sample([0])  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="expected a function, got 3"):
+        data.SimpleDataset([1]).transform(3)  # type: ignore[arg-type]
