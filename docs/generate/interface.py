@@ -16,8 +16,9 @@ from mx_core import operators
 
 #: modules of `mx` under the name that most programs use
 NAMESPACES = (
-    "autograd", "callback", "context", "contrib.amp", "engine", "executor", "gluon.block", "gluon.loss", "gluon.nn",
-    "gluon.parameter", "gluon.trainer", "gluon.utils", "image", "init", "io", "kv", "lr_scheduler", "metric", "mod",
+    "autograd", "callback", "context", "contrib.amp", "engine", "executor", "gluon.block", "gluon.data",
+    "gluon.data.vision", "gluon.data.vision.transforms", "gluon.loss", "gluon.nn", "gluon.parameter",
+    "gluon.trainer", "gluon.utils", "image", "init", "io", "kv", "lr_scheduler", "metric", "mod",
     "model", "mon", "name", "nd", "operator", "opt", "profiler", "random", "recordio", "rnn", "sym", "test_utils",
     "util", "viz",
 )  # fmt: skip

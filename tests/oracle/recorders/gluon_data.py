@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records what MXNet 1.9.1's data sets, samplers and loaders give. Runs under Python 3.8.
+"""Records what MXNet 1.9.1's data sets, samplers, loaders and transforms give. Runs under Python 3.8.
 
 python gluon_data.py             records the cases below anew
 python gluon_data.py --check     compares with what is recorded, and changes nothing
@@ -7,6 +7,7 @@ python gluon_data.py --check     compares with what is recorded, and changes not
 
 import json
 import os
+import random
 import sys
 
 import mxnet as mx
@@ -14,6 +15,7 @@ import numpy as np
 from common import differences
 from mxnet import nd
 from mxnet.gluon import data
+from mxnet.gluon.data.vision import transforms
 
 FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "gluon", "data.json")
 
@@ -69,6 +71,64 @@ CASES = [
     "len(data.DataLoader(list(range(7)), 3, last_batch='discard'))",
 ]
 
+#: transforms (`T`) of an image (`small`, `tall`), of several (`batch`), or of one after `ToTensor` (`tensor`)
+TRANSFORMS = [
+    "T.Cast('float16')(small)",
+    "T.ToTensor()(small)",
+    "T.ToTensor()(batch)",
+    "T.ToTensor()(small.astype('float32'))",
+    "T.Normalize(0.5, 2.0)(tensor)",
+    "T.Normalize((0.1, 0.2, 0.3), (1.0, 0.5, 0.25))(tensor)",
+    "T.Normalize([0.1, 0.2, 0.3], 2.0)(T.ToTensor()(batch))",
+    "T.Resize(4)(small)",
+    "T.Resize((5, 3))(small)",
+    "T.Resize(4, keep_ratio=True)(tall)",
+    "T.Resize(12, True, 0)(tall)",
+    "T.Resize((9, 4), interpolation=2)(small)",
+    "T.Resize(5)(batch)",
+    "T.CropResize(1, 2, 4, 3)(small)",
+    "T.CropResize(1, 2, 4, 3, (8, 5), 1)(small)",
+    "T.CropResize(0, 1, 3, 3)(batch)",
+    "T.CenterCrop(4)(small)",
+    "T.CenterCrop((3, 5))(tall)",
+    "T.CenterCrop((9, 4))(small)",
+    "T.RandomResizedCrop(4)(small)",
+    "T.RandomResizedCrop((5, 3), (0.5, 0.9), (0.8, 1.2), 0)(tall)",
+    "T.Rotate(30.0)(tensor)",
+    "T.Rotate(-75, zoom_in=True)(tensor)",
+    "T.Rotate(120, zoom_out=True)(tensor)",
+    "T.Rotate(10)(T.ToTensor()(batch))",
+    "T.RandomRotation((-20, 50))(tensor)",
+    "T.RandomRotation((-20, 50), zoom_in=True)(T.ToTensor()(batch))",
+    "T.RandomRotation((-20, 50), rotate_with_proba=0.3)(tensor)",
+    "T.RandomBrightness(0.0)(small)",
+    "T.RandomContrast(0.0)(small)",
+    "T.RandomSaturation(0.0)(small)",
+    "T.RandomLighting(0.0)(small)",
+    "T.RandomApply(T.CenterCrop(2), 1.0)(small)",
+    "T.RandomApply(T.CenterCrop(2), 0.0)(small)",
+    "T.RandomApply(T.CenterCrop(2))(small)",
+    "T.Compose([T.Resize(5), T.ToTensor(), T.CenterCrop(3)][:2])(small)",
+    "T.Compose([T.CenterCrop(3), T.Cast('float32')])(small)",
+    "repr(T.Compose([T.Resize(5), T.ToTensor(), T.CenterCrop(3), T.Cast()]))",
+    "repr(T.Compose([T.CenterCrop(3), T.CenterCrop(2), T.Resize(2), T.Cast(), T.ToTensor()]))",
+    "len(T.Compose([T.ToTensor()]))",
+]
+
+
+def image(height, width):
+    """Bytes that look different everywhere."""
+    places = np.arange(height * width * 3).reshape(height, width, 3)
+    return ((places * 37 + places**2 // 5) % 256).astype("uint8")
+
+
+def pictures(array, to_tensor):
+    """What transforms are tried on."""
+    small = array(image(6, 7), dtype="uint8")
+    batch = array(np.stack([image(5, 6), image(5, 6)[::-1]]), dtype="uint8")
+    tall = array(image(9, 4), dtype="uint8")
+    return {"small": small, "batch": batch, "tall": tall, "tensor": to_tensor(small)}
+
 
 def kind(value):
     """A value with the types that programs see."""
@@ -99,20 +159,24 @@ def batches(loader):
 def evaluated(expression, names):
     """The value of an expression as JSON has it, from one seed."""
     np.random.seed(7)
+    random.seed(7)
     return json.loads(json.dumps(eval(expression, dict(names)), default=int))
 
 
 def main():
     names = {"data": data, "nd": nd, "np": np, "mx": mx, "kind": kind, "listed": listed, "twice": twice}
     names["batches"] = batches
+    names.update(pictures(nd.array, transforms.ToTensor()), T=transforms)
     found = [{"expression": each, "value": evaluated(each, names)} for each in CASES]
+    shown = ["kind(%s)" % each for each in TRANSFORMS]
+    found += [{"expression": each, "value": evaluated(each, names)} for each in shown]
     if sys.argv[1:] != ["--check"]:
         with open(FILE, "w") as file:
             json.dump(found, file, indent=1)
             file.write("\n")
         return
     with open(FILE) as file:
-        lines = differences(json.load(file), found, 0)
+        lines = differences(json.load(file), found, 1e-5)
     print("\n".join(lines) or "no difference")
     sys.exit(bool(lines))
 

@@ -4,21 +4,17 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
-import socket
-import struct
 from collections.abc import Sequence
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 
 from mx_core.context import Context
 from mx_ndarray import NDArray, nd, shared_memory
-
-#: numbers of bytes and of descriptors of a message
-_HEADER = struct.Struct("=QQ")
-#: descriptors that one call of the kernel passes
-_MOST = 200
 
 
 def default_batchify_fn(data: Sequence[Any]) -> Any:
@@ -51,7 +47,7 @@ def in_context(data: Any, context: Context) -> Any:
     return [in_context(part, context) for part in data] if isinstance(data, (list, tuple)) else data
 
 
-# ---- between processes ----
+# ---- between a program and the processes that it has forked, through a pipe of their own ----
 
 
 class _Pickler(pickle.Pickler):
@@ -85,7 +81,10 @@ class _Unpickler(pickle.Unpickler):
 
 
 class Message:
-    """A value, and the memory of the arrays in it, ready to be sent."""
+    """A value, and the memory of the arrays in it, ready to be sent.
+
+    Threads: one at a time.
+    """
 
     def __init__(self, value: Any) -> None:
         file = io.BytesIO()
@@ -94,48 +93,50 @@ class Message:
         self._text = file.getbuffer()
         self._arrays = pickler.arrays  # their segments live until they are sent
 
-    def send(self, to: socket.socket) -> None:
+    def send(self, to: Connection) -> None:
         """Sends it; blocks until it is on its way.
 
         Raises
         ------
         OSError  nobody receives
         """
-        fds = [shared_memory.to_shared_mem(array)[1] for array in self._arrays]
-        to.sendall(_HEADER.pack(len(self._text), len(fds)))
-        for begin in range(0, len(fds), _MOST):
-            socket.send_fds(to, [b"\0"], fds[begin : begin + _MOST])
-        to.sendall(self._text)
+        to.send_bytes(len(self._arrays).to_bytes(8, "little"))
+        for array in self._arrays:
+            reduction.send_handle(to, shared_memory.to_shared_mem(array)[1], None)
+        to.send_bytes(self._text)
 
 
-def receive(source: socket.socket) -> Any:
+def receive(source: Connection) -> Any:
     """The next value that a `Message` has.
 
     Raises
     ------
     EOFError  the sender is gone
     """
-    size, count = _HEADER.unpack(_exactly(source, _HEADER.size))
     descriptors: list[int] = []
     try:
-        while len(descriptors) < count:
-            most = min(_MOST, count - len(descriptors))
-            byte, fds, _, _ = socket.recv_fds(source, 1, most, socket.MSG_CMSG_CLOEXEC)
-            descriptors += fds
-            if not byte:
-                raise EOFError
-        return _Unpickler(io.BytesIO(_exactly(source, size)), descriptors).load()
+        for _ in range(int.from_bytes(source.recv_bytes(), "little")):
+            descriptors.append(reduction.recv_handle(source))
+        return _Unpickler(io.BytesIO(source.recv_bytes()), descriptors).load()
     finally:
         for fd in descriptors:
-            socket.close(fd)
+            os.close(fd)
 
 
-def _exactly(source: socket.socket, size: int) -> bytearray:
-    data = bytearray(size)
-    view, had = memoryview(data), 0
-    while had < size:
-        n = source.recv_into(view[had:])
-        if n == 0:
-            raise EOFError
-        had += n
-    return data
+def pickled(error: BaseException) -> bytes | None:
+    """An exception as bytes, if it can be made again of them."""
+    try:
+        text = pickle.dumps(error)
+        pickle.loads(text)
+    except Exception:
+        return None
+    return text
+
+
+def unpickled(error: bytes | None) -> Exception | None:
+    """The exception that `pickled` had; None for what would end the program or the epoch."""
+    try:
+        made = None if error is None else pickle.loads(error)
+    except Exception:
+        return None
+    return made if isinstance(made, Exception) and not isinstance(made, StopIteration) else None

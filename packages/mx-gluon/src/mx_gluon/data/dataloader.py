@@ -136,11 +136,6 @@ class DataLoader:
         """Forgets what `refresh` has begun."""
         self._iter = None
 
-    def __del__(self) -> None:
-        pool = getattr(self, "_pool", None)
-        if pool is not None:
-            pool.stop(wait=False)
-
     # ---- batches ----
 
     def _batches(self) -> Iterator[Any]:
@@ -162,7 +157,7 @@ class DataLoader:
         """The processes, forked by this one; anew after a failure."""
         pool = self._pool
         if pool is None or pool.pid != os.getpid() or pool.broken is not None:
-            pool = self._pool = ProcessPool(self._num_workers, self._dataset, self._batchify_fn)
+            pool = self._pool = ProcessPool(self, self._num_workers, self._dataset, self._batchify_fn)
         return pool
 
 
@@ -197,7 +192,7 @@ class _Ahead:
     def __next__(self) -> Any:
         self._begin_next()
         if not self._coming:
-            self.close()
+            self._end()
             raise StopIteration
         task, future = self._coming.popleft()
         try:
@@ -221,22 +216,18 @@ class _Ahead:
 
     def _give_up(self) -> None:
         """Ends the iteration after a failure; processes that may be at work on it for ever, too."""
-        self.close()
+        self._end()
         if self._pool is not None:
             self._pool.stop()
             self._loader._pool = None
 
-    def close(self) -> None:
+    def _end(self) -> None:
         """Leaves out batches that have not begun."""
         for _, future in self._coming:
             future.cancel()
         self._coming.clear()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_pool"):
-            self.close()
 
 
 def _seeds(iteration: int) -> Iterator[int]:

@@ -6,30 +6,35 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import pickle
-import selectors
 import signal
-import socket
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from multiprocessing.connection import wait
+from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any
 
-from mx_gluon.data.batches import Message, receive
+from mx_gluon.data.batches import Message, receive, unpickled
 from mx_gluon.data.worker import Failure, Task, run
 from mx_gluon.errors import WorkerError
 
 _FORK = multiprocessing.get_context("fork")
+#: seconds after which the thread looks whether its loader is gone
+_LOOK_AGAIN = 0.25
 
 
 class Process:
-    """A forked process, and what it is at work on."""
+    """A forked process, and what it is at work on.
+
+    Threads: belongs to that of its pool.
+    """
 
     def __init__(
         self, number: int, dataset: Any, batchify_fn: Callable[..., Any], before: Sequence[Process]
     ) -> None:
-        self.end, other = socket.socketpair()
+        self.end, other = _FORK.Pipe()
         inherited = [self.end, *(process.end for process in before)]
         self.number = number
         self.work: tuple[Task, Future[Any]] | None = None
@@ -70,26 +75,29 @@ class ProcessPool:
     """Makes batches in forked processes.
 
     Each process has one task at a time; a thread takes what it has made and gives it the next. A process that dies
-    fails its task and all that wait, and the pool is of no more use.
+    fails its task and all that wait, and the pool is of no more use. The processes end with the pool's owner.
 
     Threads: any may submit.
 
     Parameters
     ----------
+    owner : object
+        Whose pool it is.
     count : int
         Number of processes.
     dataset, batchify_fn
         As of the loader; processes have them by being forked.
     """
 
-    def __init__(self, count: int, dataset: Any, batchify_fn: Callable[..., Any]) -> None:
+    def __init__(self, owner: object, count: int, dataset: Any, batchify_fn: Callable[..., Any]) -> None:
         self.pid = os.getpid()
         self.broken: WorkerError | None = None
         self._waiting: deque[tuple[Task, Future[Any]]] = deque()
         self._lock = Lock()
         self._stopping = False
-        self._wake, self._woken = socket.socketpair()
-        self._wake.setblocking(False)
+        queue: SimpleQueue[object] = SimpleQueue()
+        self._gone, self._owner = queue, weakref.ref(owner, queue.put)
+        self._woken, self._wake = _FORK.Pipe(duplex=False)
         self._processes: list[Process] = []
         for number in range(count):
             self._processes.append(Process(number, dataset, batchify_fn, self._processes))
@@ -104,56 +112,42 @@ class ProcessPool:
                 future.set_exception(self.broken)
                 return future
             self._waiting.append((task, future))
-        self._notify()
+            if len(self._waiting) == 1:
+                self._wake.send_bytes(b"work")
         return future
 
-    def stop(self, wait: bool = True) -> None:
-        """Ends the processes. Those of another process than this one's are left alone.
-
-        Parameters
-        ----------
-        wait : bool
-            Until they are gone.
-        """
-        if os.getpid() != self.pid or self._stopping:
+    def stop(self) -> None:
+        """Ends the processes, and waits until they are gone; in another process than the loader's does nothing."""
+        if os.getpid() != self.pid:
             return
-        self._stopping = True
-        self._notify()
-        for each in self._processes:
-            each.process.terminate()
-        if wait:
-            self._thread.join(5)
-            for each in self._processes:
-                each.process.join(1)
-                if each.process.is_alive():
-                    each.process.kill()
-                    each.process.join(1)
-
-    def _notify(self) -> None:
-        with contextlib.suppress(OSError):  # the thread was told and has not looked yet, or has ended
-            self._wake.send(b"\0")
+        with self._lock:
+            if self.broken is None:
+                self._stopping = True
+                self._wake.send_bytes(b"stop")
+        self._thread.join(10)
 
     # ---- the thread ----
 
     def _serve(self) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._woken, selectors.EVENT_READ)
-            for process in self._processes:
-                selector.register(process.end, selectors.EVENT_READ, process)
-            while not self._stopping and self.broken is None:
-                self._give_work()
-                for key, _ in selector.select():
-                    if key.data is None:
-                        self._woken.recv(4096)
-                    elif not self._take(key.data):
-                        break
+        ends: dict[Any, Process] = {process.end: process for process in self._processes}
+        while not self._stopping and self._gone.empty() and self.broken is None:
+            self._give_work()
+            for end in wait([self._woken, *ends], _LOOK_AGAIN):
+                if end is self._woken:
+                    self._woken.recv_bytes()
+                elif not self._take(ends[end]):
+                    break
         self._fail_all(
             self.broken or WorkerError("[DataLoader] the loader was stopped before the batch was made")
         )
         for process in self._processes:
+            process.process.terminate()
+        for process in self._processes:
+            process.process.join(1)
+            if process.process.is_alive():
+                process.process.kill()
+                process.process.join(1)
             process.end.close()
-        self._wake.close()
-        self._woken.close()
 
     def _give_work(self) -> None:
         for process in self._processes:
@@ -199,13 +193,8 @@ class ProcessPool:
 def _error(process: Process, task: Task, failure: Failure) -> BaseException:
     """The exception of another process, with its traceback there as a note."""
     where = f"in worker {process.number} (process {process.process.pid}), samples {_short(task.samples)}"
-    error: BaseException | None = None
-    if failure.error is not None:
-        with contextlib.suppress(Exception):
-            error = pickle.loads(failure.error)
-    if not isinstance(error, Exception) or isinstance(
-        error, StopIteration
-    ):  # these would end the program or the epoch
+    error = unpickled(failure.error)
+    if error is None:
         return WorkerError(f"[DataLoader] {where}:\n{failure.text}")
     error.add_note(f"{where}:\n{failure.text}")
     return error

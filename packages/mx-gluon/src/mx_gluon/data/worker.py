@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import os
-import pickle
 import random
 import signal
-import socket
 import traceback
 from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mx_gluon.data.batches import Message, receive
+from mx_gluon.data.batches import Message, pickled, receive
 from mx_ndarray import random as mx_random
 
 
@@ -45,8 +44,8 @@ class Failure(NamedTuple):
 
 
 def run(
-    own: socket.socket,
-    others: Sequence[socket.socket],
+    own: Connection,
+    others: Sequence[Connection],
     dataset: Any,
     batchify_fn: Callable[[Sequence[Any]], Any],
 ) -> None:
@@ -54,7 +53,7 @@ def run(
 
     Parameters
     ----------
-    others : sequence of socket
+    others : sequence of Connection
         Ends of the loader and of other processes, which this one has got by being forked.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the loader ends its processes
@@ -77,13 +76,4 @@ def _answer(task: Task, dataset: Any, batchify_fn: Callable[[Sequence[Any]], Any
         mx_random.seed(task.seed)
         return Message(batchify_fn([dataset[i] for i in task.samples]))
     except BaseException as error:
-        return Message(Failure(_pickled(error), traceback.format_exc()))
-
-
-def _pickled(error: BaseException) -> bytes | None:
-    try:
-        text = pickle.dumps(error)
-        pickle.loads(text)
-    except Exception:
-        return None
-    return text
+        return Message(Failure(pickled(error), traceback.format_exc()))

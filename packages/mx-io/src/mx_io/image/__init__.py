@@ -44,6 +44,7 @@ from mx_io.image.functions import (
     scale_down,
 )
 from mx_io.image.iterator import ImageIter
+from mx_io.image.rotation import imrotate, random_rotate
 
 __all__ = [
     "Augmenter",
@@ -72,7 +73,9 @@ __all__ = [
     "imdecode",
     "imread",
     "imresize",
+    "imrotate",
     "random_crop",
+    "random_rotate",
     "random_size_crop",
     "resize_short",
     "scale_down",
