@@ -23,7 +23,7 @@ VARIABLES: Mapping[str, str] = {
     "MXNET_CPU_WORKER_NTHREADS": "engine threads that compute, per CPU device",
     "MXNET_ENGINE_TYPE": "the same as MX_ENGINE_TYPE, which comes first",
     "MXNET_GPU_COPY_NTHREADS": "engine threads that copy, per GPU",
-    "MXNET_HOME": "folder in which data sets are looked for, below `datasets`; by default ~/.mxnet",
+    "MXNET_HOME": "folder of `datasets` and `models` that MXNet has fetched; by default ~/.mxnet",
     "MXNET_MP_WORKER_NTHREADS": "threads that prepare batches",
     "MXNET_UPDATE_ON_KVSTORE": "0: a Trainer's store sums gradients, and each context runs the optimizer",
 }

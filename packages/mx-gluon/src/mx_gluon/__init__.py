@@ -9,8 +9,10 @@ from mx_core.imports import lazy
 
 if TYPE_CHECKING:
     from mx_gluon import block as block
+    from mx_gluon import contrib as contrib
     from mx_gluon import data as data
     from mx_gluon import loss as loss
+    from mx_gluon import model_zoo as model_zoo
     from mx_gluon import nn as nn
     from mx_gluon import parameter as parameter
     from mx_gluon import trainer as trainer
@@ -28,9 +30,6 @@ __version__ = "0.1.0"
 
 #: parts of MXNet's Gluon that are not here yet, with what there is instead
 _ABSENT = {
-    "contrib": "estimators and further layers of Gluon are not implemented; nn has the other layers",
-    "model_zoo": "networks of the model zoo are not implemented; build them of nn, or import what MXNet has exported "
-    "with SymbolBlock.imports",
     "probability": "distributions of Gluon are not implemented; mx.random draws numbers",
     "rnn": "recurrent cells of Gluon are not implemented; mx.rnn has cells for graphs",
 }
@@ -43,7 +42,7 @@ _found, __dir__, __all__ = lazy(
         "mx_gluon.parameter": ["Constant", "Parameter", "ParameterDict"],
         "mx_gluon.trainer": ["Trainer"],
     },
-    ["block", "data", "loss", "nn", "parameter", "trainer", "utils"],
+    ["block", "contrib", "data", "loss", "model_zoo", "nn", "parameter", "trainer", "utils"],
 )
 
 

@@ -17,17 +17,13 @@ import numpy as np
 from mx_core.errors import FileFormatError, MissingFileError
 from mx_core.files import naming
 from mx_gluon.data.dataset import Dataset
+from mx_gluon.folders import data_folder
 from mx_ndarray import NDArray, nd
 
 Array = np.ndarray[Any, Any]
 Transform = Callable[[NDArray, Any], Any]
 #: bytes that a file may say to have; MNIST has 47 million
 _LARGEST = 1 << 32
-
-
-def data_folder() -> Path:
-    """Where MXNet keeps data sets and parameters: `MXNET_HOME`, or `.mxnet` of the user."""
-    return Path(os.environ.get("MXNET_HOME") or Path.home() / ".mxnet")
 
 
 class _Known(Dataset):
@@ -37,7 +33,7 @@ class _Known(Dataset):
     folder: ClassVar[str]
 
     def __init__(self, root: str | os.PathLike[str] | None, transform: Transform | None) -> None:
-        self._root = data_folder() / "datasets" / self.folder if root is None else Path(root).expanduser()
+        self._root = data_folder("datasets", self.folder) if root is None else Path(root).expanduser()
         self._transform = transform
         images, self._label = self._read()
         self._data = nd.array(images, dtype=images.dtype)
