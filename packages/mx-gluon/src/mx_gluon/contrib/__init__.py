@@ -11,11 +11,10 @@ from mx_core.imports import lazy
 _ABSENT = {
     "cnn": "deformable convolutions of Gluon are not implemented; nd.contrib.DeformableConvolution is",
     "data": "loaders of texts and of detection data are not implemented; data has the other ones",
-    "estimator": "estimators are not implemented; mx.mod.Module.fit trains, and callbacks see each batch",
     "rnn": "recurrent cells of Gluon are not implemented; mx.rnn has cells for graphs",
 }
 
-_found, __dir__, __all__ = lazy(__name__, {}, ["nn"])
+_found, __dir__, __all__ = lazy(__name__, {}, ["estimator", "nn"])
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trainings with an Estimator: logs, events, files and weights are those of MXNet 1.9.1."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import mx_gluon
+from mx_core import cpu
+from mx_ndarray import nd
+from mx_train import metric
+from testkit import estimator_programs
+from testkit.oracle import ORACLE
+
+pytestmark = pytest.mark.timeout(60)
+RECORDED = json.loads((ORACLE / "gluon" / "estimator.json").read_text())
+MX = SimpleNamespace(gluon=mx_gluon, nd=nd, metric=metric, cpu=cpu)
+NUMBER = re.compile(r"\d+\.\d+")
+
+
+def near(expected: Any) -> Any:
+    """What is equal to a recorded value but for the last digits."""
+    if isinstance(expected, list):
+        return [near(each) for each in expected]
+    return pytest.approx(expected, rel=1e-4, abs=1e-5) if isinstance(expected, float) else expected
+
+
+def numbers(event: list[Any]) -> list[Any]:
+    """A line of a log as text and numbers, of which the last digits may differ."""
+    if event[0] != "log":
+        return event
+    return [*event[:2], NUMBER.sub("#", event[2]), [float(each) for each in NUMBER.findall(event[2])]]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_training_is_seen_as_mxnet_recorded_it(name: str, tmp_path: Path) -> None:
+    found = json.loads(json.dumps(estimator_programs.run(MX, name, str(tmp_path))))
+    expected = RECORDED[name]
+    for here, there in zip(found, expected, strict=False):
+        here, there = numbers(here), numbers(there)
+        if here[0] == "log":
+            assert here[:3] == there[:3]
+            assert here[3] == pytest.approx(there[3], rel=1e-3, abs=2e-4)
+        else:
+            assert here == near(there)
+    assert len(found) == len(expected)
+
+
+def test_every_program_is_recorded() -> None:
+    assert list(RECORDED) == list(estimator_programs.PROGRAMS)
