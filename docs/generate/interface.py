@@ -19,9 +19,9 @@ NAMESPACES = (
     "autograd", "callback", "context", "contrib.amp", "engine", "executor", "gluon.block",
     "gluon.contrib.estimator", "gluon.contrib.nn", "gluon.data", "gluon.data.vision",
     "gluon.data.vision.transforms", "gluon.loss", "gluon.model_zoo.model_store", "gluon.model_zoo.vision",
-    "gluon.nn", "gluon.parameter", "gluon.trainer", "gluon.utils", "image", "init", "io", "kv", "lr_scheduler",
-    "metric", "mod", "model", "mon", "name", "nd", "operator", "opt", "profiler", "random", "recordio", "rnn",
-    "sym", "test_utils", "util", "viz",
+    "gluon.nn", "gluon.parameter", "gluon.rnn", "gluon.trainer", "gluon.utils", "image", "init", "io", "kv",
+    "lr_scheduler", "metric", "mod", "model", "mon", "name", "nd", "operator", "opt", "profiler", "random",
+    "recordio", "rnn", "sym", "test_utils", "util", "viz",
 )  # fmt: skip
 #: names of `mx` itself that are documented nowhere else
 TOP = ("AttrScope", "MXNetError", "waitall")

@@ -15,8 +15,10 @@ os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 import numpy as np
 from common import differences
 from mxnet import nd
+from mxnet.gluon.contrib import nn
 from mxnet.gluon.model_zoo import vision
 
+NAMES_OF = {"vision": vision, "nn": nn}
 FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "gluon", "zoo.json")
 
 NAMES = [
@@ -104,7 +106,7 @@ def fill(net):
 
 def output(expression, extent):
     """What a network computes of the image."""
-    net = eval(expression)
+    net = eval(expression, NAMES_OF)
     net.initialize()
     data = nd.array(image(extent))
     net(data)
@@ -114,7 +116,7 @@ def output(expression, extent):
 
 def layer(expression, shape):
     """What a layer computes."""
-    made = eval(expression)
+    made = eval(expression, NAMES_OF)
     data = nd.arange(int(np.prod(shape))).reshape(shape)
     return {"repr": repr(made), "output": made(data).asnumpy().tolist()}
 
@@ -125,7 +127,7 @@ def everything():
     for name in NAMES:
         net = vision.get_model(name)
         networks[name] = described(shaped(net, 299 if name == "inceptionv3" else 224))
-    others = {each: described(shaped(eval(each), 64)) for each in OTHERS}
+    others = {each: described(shaped(eval(each, NAMES_OF), 64)) for each in OTHERS}
     computed = {each: output(each, extent) for each, extent in COMPUTED}
     layers = {each: layer(each, shape) for each, shape in LAYERS}
     return {

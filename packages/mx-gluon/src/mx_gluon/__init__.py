@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mx_gluon import model_zoo as model_zoo
     from mx_gluon import nn as nn
     from mx_gluon import parameter as parameter
+    from mx_gluon import rnn as rnn
     from mx_gluon import trainer as trainer
     from mx_gluon import utils as utils
     from mx_gluon.block import Block as Block
@@ -31,7 +32,6 @@ __version__ = "0.1.0"
 #: parts of MXNet's Gluon that are not here yet, with what there is instead
 _ABSENT = {
     "probability": "distributions of Gluon are not implemented; mx.random draws numbers",
-    "rnn": "recurrent cells of Gluon are not implemented; mx.rnn has cells for graphs",
 }
 
 _found, __dir__, __all__ = lazy(
@@ -42,7 +42,7 @@ _found, __dir__, __all__ = lazy(
         "mx_gluon.parameter": ["Constant", "Parameter", "ParameterDict"],
         "mx_gluon.trainer": ["Trainer"],
     },
-    ["block", "contrib", "data", "loss", "model_zoo", "nn", "parameter", "trainer", "utils"],
+    ["block", "contrib", "data", "loss", "model_zoo", "nn", "parameter", "rnn", "trainer", "utils"],
 )
 
 

@@ -102,6 +102,16 @@ def test_parameters_are_put_together(run: Any, check_gradient: Any) -> None:
     assert inputs[1] == (2,)
 
 
+def test_unknown_parameters_are_of_equal_extents() -> None:
+    """Weights of the first layer, of both directions."""
+    op = operators.get("_rnn_param_concat")
+    p = op.Param(num_args=3, dim=0)
+    assert infer_shapes(op, p, [None, (3,), (-1,)], [(11,)])[0] == ((4,), (3,), (4,))
+    assert infer_shapes(op, p, [(2,), (3,), None], [None])[0][:2] == ((2,), (3,))
+    odd = infer_shapes(op, p, [None, (3,), None], [(10,)])[0]
+    assert odd[0] != (3,) and odd[1] == (3,)
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("more", [{}, {"p": 0.5}, {"state_outputs": True, "bidirectional": True, "p": 0.5}])

@@ -11,7 +11,7 @@ from mx_core.imports import lazy
 _ABSENT = {
     "cnn": "deformable convolutions of Gluon are not implemented; nd.contrib.DeformableConvolution is",
     "data": "loaders of texts and of detection data are not implemented; data has the other ones",
-    "rnn": "recurrent cells of Gluon are not implemented; mx.rnn has cells for graphs",
+    "rnn": "experimental recurrent cells are not implemented; rnn has the other ones",
 }
 
 _found, __dir__, __all__ = lazy(__name__, {}, ["estimator", "nn"])
