@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the recorders share. Runs under Python 3.8."""
 
+import json
+import sys
+
 import numpy as np
 
 
@@ -26,6 +29,20 @@ def differences(old, new, tolerance, place=""):
     if isinstance(old, float) and isinstance(new, (int, float)) and abs(old - new) <= tolerance:
         return []
     return [] if old == new else [f"{place}: recorded {old!r}, now {new!r}"]
+
+
+def write_or_check(path, found, tolerance, indent=1):
+    """Writes what was found into a file of JSON; with the argument `--check` compares, and ends the program."""
+    found = json.loads(json.dumps(found))
+    if sys.argv[1:] != ["--check"]:
+        with open(path, "w") as file:
+            json.dump(found, file, indent=indent)
+            file.write("\n")
+        return
+    with open(path) as file:
+        lines = differences(json.load(file), found, tolerance)
+    print("\n".join(lines) or "no difference")
+    sys.exit(bool(lines))
 
 
 def function(module, op):

@@ -8,11 +8,10 @@ python gluon_data.py --check     compares with what is recorded, and changes not
 import json
 import os
 import random
-import sys
 
 import mxnet as mx
 import numpy as np
-from common import differences
+from common import write_or_check
 from mxnet import nd
 from mxnet.gluon import data
 from mxnet.gluon.data.vision import transforms
@@ -170,15 +169,7 @@ def main():
     found = [{"expression": each, "value": evaluated(each, names)} for each in CASES]
     shown = ["kind(%s)" % each for each in TRANSFORMS]
     found += [{"expression": each, "value": evaluated(each, names)} for each in shown]
-    if sys.argv[1:] != ["--check"]:
-        with open(FILE, "w") as file:
-            json.dump(found, file, indent=1)
-            file.write("\n")
-        return
-    with open(FILE) as file:
-        lines = differences(json.load(file), found, 1e-5)
-    print("\n".join(lines) or "no difference")
-    sys.exit(bool(lines))
+    write_or_check(FILE, found, 1e-5)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ python gluon_rnn.py             records the cases below anew
 python gluon_rnn.py --check     compares with what is recorded, and changes nothing
 """
 
-import json
 import os
 import sys
 
@@ -13,7 +12,7 @@ os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 
 import mxnet as mx
 import numpy as np
-from common import differences
+from common import write_or_check
 from mxnet import autograd, nd
 from mxnet.gluon import rnn
 
@@ -187,18 +186,5 @@ def everything():
     }
 
 
-def main():
-    found = json.loads(json.dumps(everything()))
-    if sys.argv[1:] != ["--check"]:
-        with open(FILE, "w") as file:
-            json.dump(found, file)
-            file.write("\n")
-        return
-    with open(FILE) as file:
-        lines = differences(json.load(file), found, 1e-5)
-    print("\n".join(lines) or "no difference")
-    sys.exit(bool(lines))
-
-
 if __name__ == "__main__":
-    main()
+    write_or_check(FILE, everything(), 1e-5, indent=None)

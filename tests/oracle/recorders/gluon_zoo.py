@@ -8,12 +8,11 @@ python gluon_zoo.py --check     compares with what is recorded, and changes noth
 import hashlib
 import json
 import os
-import sys
 
 os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 
 import numpy as np
-from common import differences
+from common import write_or_check
 from mxnet import nd
 from mxnet.gluon.contrib import nn
 from mxnet.gluon.model_zoo import vision
@@ -145,18 +144,5 @@ def error_of(name):
         return str(error)
 
 
-def main():
-    found = json.loads(json.dumps(everything()))
-    if sys.argv[1:] != ["--check"]:
-        with open(FILE, "w") as file:
-            json.dump(found, file, indent=1)
-            file.write("\n")
-        return
-    with open(FILE) as file:
-        lines = differences(json.load(file), found, 1e-3)
-    print("\n".join(lines) or "no difference")
-    sys.exit(bool(lines))
-
-
 if __name__ == "__main__":
-    main()
+    write_or_check(FILE, everything(), 1e-3)
