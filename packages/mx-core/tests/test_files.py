@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import errno
 import os
 import subprocess
 import sys
@@ -7,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mx_core.files import atomic_group, atomic_write, read_bytes
+from mx_core.errors import FileError, FileFormatError, MissingFileError
+from mx_core.files import atomic_group, atomic_write, naming, read_bytes
 
 
 def test_replaces_the_file_and_keeps_its_permissions(tmp_path: Path) -> None:
@@ -282,3 +284,30 @@ def test_a_slow_save_is_not_disturbed_by_another_one(tmp_path: Path) -> None:
         assert target.read_bytes() == b"quick"
     assert target.read_bytes() == b"slow"
     assert [p.name for p in tmp_path.iterdir()] == ["weights.bin"]
+
+
+def test_an_error_with_words_of_its_own_keeps_them():
+    for error in (MissingFileError("nothing is fetched"), FileError("neither"), FileFormatError("no header")):
+        with pytest.raises(type(error)) as caught, naming("/some/file"):
+            raise error
+        assert caught.value is error
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [(errno.EPIPE, BrokenPipeError), (errno.EEXIST, FileExistsError), (errno.ENOENT, FileNotFoundError)],
+)
+def test_errors_of_the_system_are_of_their_kind(number, kind):
+    with pytest.raises(FileError, match="/some/file") as caught, naming("/some/file"):
+        raise OSError(number, "told", "/some/.draft")
+    assert isinstance(caught.value, kind)
+
+
+def test_a_pipe_that_nobody_reads(tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(BrokenPipeError, match="fifo") as caught, atomic_write(fifo) as file:
+        os.close(reader)
+        file.write(b"lost")
+    assert isinstance(caught.value, FileError)

@@ -75,12 +75,22 @@ class NotAFolderError(FileError, NotADirectoryError):
     """A file has the name of a folder that a path leads through."""
 
 
+class ExistingFileError(FileError, FileExistsError):
+    """A file that is to be made is there already."""
+
+
+class ClosedPipeError(FileError, BrokenPipeError):
+    """Nobody reads any more from the pipe that a file name leads to."""
+
+
 _FILE_ERRORS: dict[int, type[FileError]] = {
     errno.ENOENT: MissingFileError,
     errno.EACCES: FilePermissionError,
     errno.EPERM: FilePermissionError,
     errno.EISDIR: IsAFolderError,
     errno.ENOTDIR: NotAFolderError,
+    errno.EEXIST: ExistingFileError,
+    errno.EPIPE: ClosedPipeError,
 }
 
 

@@ -190,6 +190,8 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if isinstance(error, FileError) and error.errno is None:
+            raise  # it has words of its own
         # NumPy's readers say that a file is not there without a number.
         number = errno.ENOENT if isinstance(error, FileNotFoundError) else error.errno
         if number is None:

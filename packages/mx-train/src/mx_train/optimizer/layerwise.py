@@ -109,9 +109,10 @@ class LARS(Optimizer):
             last = self._last_rates.get(index, rate)
             corrected = self.momentum * (rate / last if self.momentum_correction and last else 1.0)
             state[:] = corrected * state - step
-            step = -state
+            weight += state
+        else:
+            weight -= step
         self._last_rates[index] = float(rate)
-        weight -= step
 
     def _take_dumped(self, values: Mapping[Any, Any], indices: Iterable[Index]) -> None:
         """The rate of the last step, which MXNet keeps once for all parameters."""
