@@ -11,10 +11,9 @@ from mx_core.imports import lazy
 _ABSENT = {
     "cnn": "deformable convolutions of Gluon are not implemented; nd.contrib.DeformableConvolution is",
     "data": "loaders of texts and of detection data are not implemented; data has the other ones",
-    "rnn": "experimental recurrent cells are not implemented; rnn has the other ones",
 }
 
-_found, __dir__, __all__ = lazy(__name__, {}, ["estimator", "nn"])
+_found, __dir__, __all__ = lazy(__name__, {}, ["estimator", "nn", "rnn"])
 
 
 def __getattr__(name: str) -> Any:
