@@ -128,7 +128,7 @@ def two_ways() -> Any:
 
 
 def stacked() -> Any:
-    stack = rnn.SequentialRNNCell()
+    stack = rnn.HybridSequentialRNNCell()
     stack.add(two_ways())
     return stack
 
@@ -157,3 +157,12 @@ def test_refuses(message: str) -> None:
 def test_graphs_have_no_loops() -> None:
     with pytest.raises(ArgumentError, match="graphs have no loops here; cell.unroll"):
         dynamic_unroll(rnn.RNNCell(3), sym.var("x"), [sym.var("h")])
+
+
+def test_states_of_a_stack_are_dropped() -> None:
+    stack = rnn.HybridSequentialRNNCell()
+    stack.add(rnn.RNNCell(3))
+    cell = crnn.VariationalDropoutCell(stack, drop_states=0.5)
+    cell.initialize()
+    outputs, _ = cell.unroll(2, sequence(1, 2, 4), merge_outputs=True)
+    assert outputs.shape == (1, 2, 3)

@@ -10,7 +10,7 @@ from mx_core.errors import ArgumentError
 from mx_gluon.contrib.rnn.gates import GatedCell
 from mx_gluon.errors import RefusedError
 from mx_gluon.parameter import ParameterDict
-from mx_gluon.rnn import BidirectionalCell, HybridSequentialRNNCell, ModifierCell, SequentialRNNCell
+from mx_gluon.rnn import BidirectionalCell, HybridSequentialRNNCell, ModifierCell
 from mx_gluon.rnn.cell import State
 from mx_gluon.rnn.sequences import arranged, library, masked, time_axis, whole
 from mx_ndarray import nd
@@ -115,7 +115,7 @@ class VariationalDropoutCell(ModifierCell):
 
 def _reads_backwards(cell: Any) -> bool:
     """Whether a cell, or one in a stack of cells, reads in both directions."""
-    if isinstance(cell, (SequentialRNNCell, HybridSequentialRNNCell)):
+    if isinstance(cell, HybridSequentialRNNCell):
         return any(_reads_backwards(cell[i]) for i in range(len(cell)))
     return isinstance(cell, BidirectionalCell)
 
