@@ -98,5 +98,14 @@ def network(name: str, case: Case, mx: ModuleType) -> Any:
         net.add(nn.Dense(case.classes, flatten=False))
         return net
 
-    made = {"MLP": mlp, "LeNet": lenet, "ResNet-18": resnet, "Transformer": transformer}
+    def lstm() -> Any:
+        net = nn.HybridSequential()
+        net.add(
+            nn.Embedding(case.words, HIDDEN),
+            mx.gluon.rnn.LSTM(HIDDEN, LAYERS),
+            nn.Dense(case.classes, flatten=False),
+        )
+        return net
+
+    made = {"MLP": mlp, "LeNet": lenet, "ResNet-18": resnet, "Transformer": transformer, "LSTM": lstm}
     return made[name]()

@@ -13,7 +13,7 @@ class Case(NamedTuple):
 
     Attributes
     ----------
-    data : shape of the first input; the batch is its first axis
+    data : shape of the first input; the batch is its first axis, of LSTM's the second
     classes : how many a prediction chooses from
     labels : shape of the labels
     words : of the data, if they are indices
@@ -31,6 +31,7 @@ CASES = {
     "LeNet": Case((32, 1, 28, 28), 10, (32,)),
     "ResNet-18": Case((8, 3, 64, 64), 100, (8,)),
     "Transformer": Case((32, 16), 1000, (32, 16), words=1000),
+    "LSTM": Case((35, 20), 1000, (35, 20), words=1000),
 }
 RATE, MOMENTUM = 0.01, 0.9
 

@@ -50,6 +50,18 @@ class Encoder(nn.Module):
         return x + self.feed(self.norms[1](x))
 
 
+class Recurrent(nn.Module):
+    """Layers of LSTM, without their last states."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.LSTM(HIDDEN, HIDDEN, LAYERS)
+
+    def forward(self, x: Any) -> Any:
+        """Outputs of every step."""
+        return self.layers(x)[0]
+
+
 def network(name: str, case: Case) -> nn.Module:
     """The network of the data."""
     if name == "MLP":
@@ -72,5 +84,5 @@ def network(name: str, case: Case) -> nn.Module:
         head = (nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
         tail = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, case.classes))
         return nn.Sequential(*head, *units, *tail)
-    embedding = nn.Embedding(case.words, HIDDEN)
-    return nn.Sequential(embedding, *(Encoder() for _ in range(LAYERS)), nn.Linear(HIDDEN, case.classes))
+    within = [Recurrent()] if name == "LSTM" else [Encoder() for _ in range(LAYERS)]
+    return nn.Sequential(nn.Embedding(case.words, HIDDEN), *within, nn.Linear(HIDDEN, case.classes))
