@@ -55,6 +55,9 @@ class _RNNLayer(HybridBlock):
         self._initializers = initializers
         self._clip_min, self._clip_max, self._clip_nan = clip
         self._use_sequence_length = use_sequence_length
+        self.skip_states = False
+        #: by whether states are left out, the graph for such calls while the other one is in use
+        self._resting: dict[bool, tuple[Any, ...]] = {}
         for way, layer, name, shape in self._shapes():
             init = initializers[f"{name}_initializer"]
             full = f"{way}{layer}_{name}"
@@ -163,6 +166,7 @@ class _RNNLayer(HybridBlock):
         ShapeError  a state does not fit
         """
         begun = states
+        self._leave_out_states(begun is None)
         if begun is None:
             if isinstance(inputs, NDArray):
                 batch = inputs.shape[self._layout.find("N")]
@@ -172,8 +176,27 @@ class _RNNLayer(HybridBlock):
         if isinstance(begun, (NDArray, Symbol)):
             begun = [begun]
         more = (sequence_length,) if self._use_sequence_length else ()
-        output, after = super().__call__(inputs, list(begun), *more, **kwargs)
-        return output if states is None else (output, after)
+        return super().__call__(inputs, list(begun), *more, **kwargs)
+
+    def _leave_out_states(self, skip: bool) -> None:
+        """Takes the graph that has the states among its outputs, or the one that has not."""
+        if skip == self.skip_states:
+            return
+        self._resting[self.skip_states] = (
+            self._cached_graph,
+            self._cached_op,
+            self._in_format,
+            self._out_format,
+        )
+        nothing: tuple[Any, ...] = ((), None, 0, 0)
+        self._cached_graph, self._cached_op, self._in_format, self._out_format = self._resting.pop(
+            skip, nothing
+        )
+        self.skip_states = skip
+
+    def _clear_cached_op(self) -> None:
+        super()._clear_cached_op()
+        self._resting = {}
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """The operator, with all parameters in one array."""
@@ -192,7 +215,7 @@ class _RNNLayer(HybridBlock):
             lstm_state_clip_min=self._clip_min, lstm_state_clip_max=self._clip_max, lstm_state_clip_nan=self._clip_nan,
         )  # fmt: skip
         output = F.swapaxes(out[0], dim1=0, dim2=1) if self._layout == "NTC" else out[0]
-        return output, [out[i + 1] for i in range(self._states)]
+        return output if self.skip_states else (output, [out[i + 1] for i in range(self._states)])
 
     def _joined(self, F: Any, parameters: dict[str, Any]) -> Any:
         """All weights, then all biases, in the order of the operator."""
@@ -250,7 +273,7 @@ def _initializers(i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any
 class RNN(_RNNLayer):
     """Layers of plain cells.
 
-    Threads: as `HybridBlock`.
+    Threads: as `HybridBlock`, if all calls give states or none does.
 
     Parameters
     ----------
@@ -311,7 +334,7 @@ class RNN(_RNNLayer):
 class LSTM(_RNNLayer):
     """Layers of long short-term memories, as of `LSTMCell`.
 
-    Threads: as `HybridBlock`.
+    Threads: as `HybridBlock`, if all calls give states or none does.
 
     Parameters
     ----------
@@ -370,7 +393,7 @@ class LSTM(_RNNLayer):
 class GRU(_RNNLayer):
     """Layers of gated recurrent units, as of `GRUCell`.
 
-    Threads: as `HybridBlock`.
+    Threads: as `HybridBlock`, if all calls give states or none does.
 
     Parameters
     ----------

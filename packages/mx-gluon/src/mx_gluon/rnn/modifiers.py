@@ -12,6 +12,7 @@ from mx_gluon.rnn.bidirectional import BidirectionalCell
 from mx_gluon.rnn.cell import HybridRecurrentCell, State
 from mx_gluon.rnn.sequences import arranged, is_whole, library, masked
 from mx_symbol import sym
+from mx_symbol.symbol import Symbol
 
 
 class DropoutCell(HybridRecurrentCell):
@@ -179,7 +180,9 @@ class ZoneoutCell(ModifierCell):
             return F.where(chosen, new, old)
 
         if self.zoneout_outputs != 0.0:
-            last = F.zeros_like(output) if self._prev_output is None else self._prev_output
+            last = self._prev_output
+            if last is None or isinstance(last, Symbol) != (F is sym):  # of a graph that was made in between
+                last = F.zeros_like(output)
             output = mixed(self.zoneout_outputs, output, last)
         if self.zoneout_states != 0.0:
             states = [mixed(self.zoneout_states, new, old) for new, old in zip(states, before, strict=True)]
