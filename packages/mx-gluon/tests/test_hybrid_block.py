@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import pytest
 from mx_core import cpu
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_gluon import HybridBlock, Parameter, SymbolBlock, nn
-from mx_ndarray import autograd, nd
+from mx_ndarray import NDArray, autograd, nd
 from mx_symbol import NameManager, Symbol, sym
 from mx_symbol.graph.shape_mode import np_shape
 
@@ -352,3 +354,27 @@ class TestObservedOperators:
         loss.backward()
         assert net[0].weight.grad().asnumpy().tolist() == [[1, 2]]
         assert seen == ["dense0_fwd_output", "dropout0_fwd_output"]
+
+
+class TestThreads:
+    @pytest.mark.parametrize("hybrid", [False, True])
+    def test_first_call_may_come_from_many_at_once(self, hybrid: bool) -> None:
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            for _ in range(25):
+                net = nn.HybridSequential()
+                net.add(nn.Dense(4), nn.BatchNorm(), nn.Dense(3))
+                net.initialize()
+                net.hybridize(hybrid)
+                x, together = nd.ones((2, 5)), threading.Barrier(6)
+
+                def call(net: nn.HybridSequential = net, x: NDArray = x, gate: Any = together) -> Any:
+                    gate.wait()
+                    return net(x).asnumpy().tolist()
+
+                with ThreadPoolExecutor(6) as pool:
+                    made = [each.result() for each in [pool.submit(call) for _ in range(6)]]
+                assert all(each == made[0] for each in made)
+        finally:
+            sys.setswitchinterval(interval)

@@ -259,3 +259,15 @@ class TestConstant:
         with pytest.warns(UserWarning, match=r"\[Constant c\] grad_req: stays 'null', got 'write'"):
             constant.grad_req = "write"
         assert constant.grad_req == "null"
+
+
+class TestValuesBeforeTheFirstBatch:
+    def test_they_are_a_copy_in_the_parameters_type(self) -> None:
+        param = Parameter("w", shape=(2, 0), allow_deferred_init=True)
+        param.initialize()
+        given = nd.ones((2, 3), dtype="float64")
+        param.set_data(given)
+        given[:] = 5
+        param._finish_deferred_init()
+        assert param.data().dtype is np.float32
+        assert param.data().asnumpy().tolist() == [[1.0] * 3] * 2

@@ -25,7 +25,7 @@ class HybridBlock(Block):
     A subclass defines `hybrid_forward(F, x, ..., **params)`, where `F` is `mx_ndarray.nd` or `mx_symbol.sym` and the
     parameters come by the names of their attributes. Blocks within are hybrid blocks, too.
 
-    Threads: any may call one that is initialised and was called before; it is built and hybridised by one at a time.
+    Threads: any may call one that is initialised, also for the first time; it is built and hybridised by one at a time.
 
     Parameters
     ----------
@@ -134,7 +134,8 @@ class HybridBlock(Block):
 
     def _get_graph(self, *args: Any) -> Graph:
         if not self._cached_graph:
-            self._cached_graph, self._in_format, self._out_format = trace(self, args)
+            graph, self._in_format, self._out_format = trace(self, args)
+            self._cached_graph = graph  # the last: other threads take it as soon as it is there
         return self._cached_graph
 
     def _graph_parameters(self) -> Mapping[str, Parameter]:

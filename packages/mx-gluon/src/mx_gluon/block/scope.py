@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class BlockScope:
     """Blocks made in its `with` block are named after the block that it belongs to, and so are symbols.
 
-    Threads: each has its own current scope; one is entered by one thread at a time.
+    Threads: each has its own current scope; several may be in the same one.
     """
 
     _current: ClassVar[threading.local] = threading.local()
@@ -25,7 +25,6 @@ class BlockScope:
     def __init__(self, block: Block) -> None:
         self._block = block
         self._counter: dict[str, int] = {}
-        self._outer: list[tuple[BlockScope | None, Prefix]] = []
 
     @staticmethod
     def create(prefix: str | None, params: ParameterDict | None, hint: str) -> tuple[str, ParameterDict]:
@@ -56,11 +55,19 @@ class BlockScope:
             made = ParameterDict(params.prefix, params)
         return outer.prefix + prefix, made
 
+    @staticmethod
+    def _outer() -> list[tuple[BlockScope | None, Prefix]]:
+        """For each scope that this thread has entered, what was current before."""
+        entered: list[tuple[BlockScope | None, Prefix]] = BlockScope._current.__dict__.setdefault(
+            "entered", []
+        )
+        return entered
+
     def __enter__(self) -> BlockScope:
         if self._block._empty_prefix:
             return self
         names = Prefix(self._block.prefix)
-        self._outer.append((getattr(BlockScope._current, "value", None), names))
+        self._outer().append((getattr(BlockScope._current, "value", None), names))
         BlockScope._current.value = self
         names.__enter__()
         return self
@@ -73,5 +80,5 @@ class BlockScope:
     ) -> None:
         if self._block._empty_prefix:
             return
-        BlockScope._current.value, names = self._outer.pop()
+        BlockScope._current.value, names = self._outer().pop()
         names.__exit__(kind, value, trace)

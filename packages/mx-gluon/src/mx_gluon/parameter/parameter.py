@@ -12,6 +12,7 @@ import numpy as np
 from mx_core import dtypes
 from mx_core.context import Context, cpu, current_context
 from mx_core.errors import ArgumentError, MXNetError
+from mx_core.forks import ForkSafeLock
 from mx_gluon.errors import DeferredInitializationError, RefusedError
 from mx_gluon.parameter.filling import Contexts, Deferred, Init, contexts_of, filled
 from mx_gluon.parameter.shapes import Shape, fits, is_known, stored
@@ -29,12 +30,15 @@ _STORAGE_TYPES = ("default", "row_sparse", "csr")
 _REQUESTS = ("write", "add", "null")
 #: kinds of main memory, which count as one place
 _HOST = frozenset((1, 3, 5))
+#: held while values are made that have waited for a shape: threads may call a block for the first time at once
+_finishing = ForkSafeLock()
 
 
 class Parameter:
     """A weight: its values on one or several contexts, and their gradients.
 
-    Threads: any may read values; it is initialised, cast and moved by one at a time.
+    Threads: any may read values, and values that wait for a shape are made once; it is otherwise initialised, cast
+    and moved by one at a time.
 
     Parameters
     ----------
@@ -129,7 +133,7 @@ class Parameter:
             self._grad = None
             self._data = [array.detach() for array in self._data or ()]
         elif self._data is not None:
-            self._init_grad()
+            self._init_grad(self._data)
 
     @property
     def dtype(self) -> Any:
@@ -201,33 +205,36 @@ class Parameter:
 
     def _finish_deferred_init(self) -> None:
         """Does what `initialize` has put off; the shape must be known."""
-        waiting = self._deferred_init
-        if waiting is None:
-            return
-        if self._shape is None or not is_known(self.shape):
-            raise RefusedError(
-                f"[Parameter {self.name}] cannot be initialised: unknown shape {self.shape}; give the layer its "
-                "in_units, in_channels or the like"
-            )
-        self._deferred_init = None
-        with autograd.pause():
-            data = waiting.data
-            if data is None:
-                data = filled(self.name, self._shape, self._dtype, waiting.init, waiting.default_init)
-            self._init_impl(data, waiting.contexts)
+        with _finishing:
+            waiting = self._deferred_init
+            if waiting is None:
+                return
+            if self._shape is None or not is_known(self.shape):
+                raise RefusedError(
+                    f"[Parameter {self.name}] cannot be initialised: unknown shape {self.shape}; give the layer its "
+                    "in_units, in_channels or the like"
+                )
+            with autograd.pause():
+                data = waiting.data
+                if data is None:
+                    data = filled(self.name, self._shape, self._dtype, waiting.init, waiting.default_init)
+                self._init_impl(data, waiting.contexts)
+            self._deferred_init = None
 
     def _init_impl(self, data: NDArray, contexts: Sequence[Context]) -> None:
-        self._ctx_list = list(contexts)
-        self._places = {_place(ctx): i for i, ctx in enumerate(self._ctx_list)}
-        self._data = [data.copyto(ctx) for ctx in self._ctx_list]
-        self._init_grad()
+        listed = list(contexts)
+        arrays = [data.copyto(ctx) for ctx in listed]
+        self._init_grad(arrays)
+        self._ctx_list = listed
+        self._places = {_place(ctx): i for i, ctx in enumerate(listed)}
+        self._data = arrays  # the last: other threads compute as soon as there are values
 
-    def _init_grad(self) -> None:
-        if self._grad_req == "null" or self._data is None:
+    def _init_grad(self, arrays: list[NDArray]) -> None:
+        if self._grad_req == "null":
             self._grad = None
             return
-        self._grad = [nd.zeros(x.shape, ctx=x.context, dtype=dtypes.name(x._dtype_code)) for x in self._data]
-        autograd.mark_variables(self._data, self._grad, self._grad_req)
+        self._grad = [nd.zeros(x.shape, ctx=x.context, dtype=dtypes.name(x._dtype_code)) for x in arrays]
+        autograd.mark_variables(arrays, self._grad, self._grad_req)
 
     # ---- values and gradients ----
 
@@ -303,7 +310,8 @@ class Parameter:
         if self._data is None:
             if self._deferred_init is None:
                 raise RefusedError(f"[Parameter {self.name}] was not initialised")
-            self._deferred_init.data = data if isinstance(data, NDArray) else nd.array(data)
+            array = data if isinstance(data, NDArray) else nd.array(data)
+            self._deferred_init.data = array.astype(self._dtype)  # a copy: the caller may write to the array
             return
         if self._trainer is not None:
             self._trainer._values_changed(self)
@@ -378,7 +386,8 @@ class Parameter:
         return found[place]
 
     def _raise_uninitialised(self) -> None:
-        if self._deferred_init is not None:
+        # values that are there by now came from another thread, after the caller had looked
+        if self._deferred_init is not None or self._data is not None:
             raise DeferredInitializationError(
                 f"[Parameter {self.name}] has no values yet: its shape {self.shape} is known after the first batch "
                 "through the network; or give the layers in_units, in_channels and the like"
