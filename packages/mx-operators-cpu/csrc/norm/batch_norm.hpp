@@ -46,17 +46,30 @@ struct Coefficients {
   S a, b, c;
 };
 
-// From the sums of g and of g * (x - mean) over channel c's `count` elements: writes the parameters' gradients.
+// 1 / standard deviation of channel c, in backward.
+template <class S>
+double inverse_deviation(const BatchNormOptions& o, const Call& call, int64_t c) {
+  return 1 / std::sqrt(static_cast<double>(call.input<S>(4)[c]) + o.eps);
+}
+
+// From the sums of g and of g * (x - mean) over channel c's `count` elements.
+template <class S>
+Coefficients<S> coefficients(const BatchNormOptions& o, const Call& call, int64_t c, double count, double total,
+                             double moment) {
+  const double inverse = inverse_deviation<S>(o, call, c);
+  const double a = (o.fix_gamma ? 1.0 : call.input<S>(2)[c]) * inverse;
+  if (!o.use_batch_stats) return {static_cast<S>(a), 0, 0};
+  return {static_cast<S>(a), static_cast<S>(-a * inverse * inverse * moment / count), static_cast<S>(-a * total / count)};
+}
+
+// The same, and writes the parameters' gradients.
 template <class S>
 Coefficients<S> finish_channel_gradient(const BatchNormOptions& o, const Call& call, int64_t c, double count,
                                         double total, double moment) {
-  const double inverse = 1 / std::sqrt(static_cast<double>(call.input<S>(4)[c]) + o.eps);
-  const double gamma = o.fix_gamma ? 1.0 : call.input<S>(2)[c];
+  const double inverse = inverse_deviation<S>(o, call, c);
   ChannelOutput<S>(call, 1).set(c, o.fix_gamma ? S(0) : static_cast<S>(moment * inverse));
   ChannelOutput<S>(call, 2).set(c, static_cast<S>(total));
-  const double a = gamma * inverse;
-  if (!o.use_batch_stats) return {static_cast<S>(a), 0, 0};
-  return {static_cast<S>(a), static_cast<S>(-a * inverse * inverse * moment / count), static_cast<S>(-a * total / count)};
+  return coefficients<S>(o, call, c, count, total, moment);
 }
 
 template <class T>

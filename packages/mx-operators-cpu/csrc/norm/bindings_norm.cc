@@ -13,6 +13,14 @@ py::object prepare_batch_norm(const PySpecs& inputs, const PySpecs& outputs, int
   });
 }
 
+template <PlanPtr (*Kernel)(const Signature&, const BatchNormOptions&, const RendezvousOptions&)>
+py::object prepare_sync(const PySpecs& inputs, const PySpecs& outputs, int64_t axis, double eps, double momentum,
+                        bool fix_gamma, const std::string& name, size_t devices, double patience) {
+  return prepare(inputs, outputs, [&](const Signature& s) {
+    return Kernel(s, {axis, eps, momentum, fix_gamma, true}, {name, devices, patience});
+  });
+}
+
 template <PlanPtr (*Kernel)(const Signature&, const LayerNormOptions&)>
 py::object prepare_layer_norm(const PySpecs& inputs, const PySpecs& outputs, int64_t axis, double eps) {
   return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {axis, eps}); });
@@ -39,6 +47,12 @@ void bind_norm(py::module_& m) {
   };
   batch("batch_norm", &prepare_batch_norm<batch_norm>);
   batch("batch_norm_backward", &prepare_batch_norm<batch_norm_backward>);
+  const auto joint = [&](const char* name, auto function) {
+    m.def(name, function, i, o, py::kw_only(), py::arg("axis"), py::arg("eps"), py::arg("momentum"),
+          py::arg("fix_gamma"), py::arg("name"), py::arg("devices"), py::arg("patience"));
+  };
+  joint("sync_batch_norm", &prepare_sync<sync_batch_norm>);
+  joint("sync_batch_norm_backward", &prepare_sync<sync_batch_norm_backward>);
   const auto layer = [&](const char* name, auto function) {
     m.def(name, function, i, o, py::kw_only(), py::arg("axis"), py::arg("eps"));
   };

@@ -15,10 +15,21 @@ struct BatchNormOptions {
   bool fix_gamma = true;
   bool use_batch_stats = true;  // training without use_global_stats
 };
+// Which devices' operations belong together, how many there are, and how long one waits for the others.
+struct RendezvousOptions {
+  std::string name;
+  size_t devices = 1;
+  double patience = 120;  // seconds
+};
 // data, gamma, beta, moving_mean, moving_var -> output, mean, var
 PlanPtr batch_norm(const Signature& signature, const BatchNormOptions& options);
 // out_grad, data, gamma, mean, var, moving_mean, moving_var -> data_grad, gamma_grad, beta_grad
 PlanPtr batch_norm_backward(const Signature& signature, const BatchNormOptions& options);
+// The same of several devices' batches together, in training.
+PlanPtr sync_batch_norm(const Signature& signature, const BatchNormOptions& options,
+                        const RendezvousOptions& rendezvous);
+PlanPtr sync_batch_norm_backward(const Signature& signature, const BatchNormOptions& options,
+                                 const RendezvousOptions& rendezvous);
 
 struct LayerNormOptions {
   int64_t axis = -1;

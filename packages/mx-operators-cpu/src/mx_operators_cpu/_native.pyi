@@ -638,6 +638,30 @@ def batch_norm_backward(
     fix_gamma: bool,
     use_batch_stats: bool,
 ) -> object | None: ...
+def sync_batch_norm(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    axis: int,
+    eps: float,
+    momentum: float,
+    fix_gamma: bool,
+    name: str,
+    devices: int,
+    patience: float,
+) -> object | None: ...
+def sync_batch_norm_backward(
+    inputs: _Tensors,
+    outputs: _Tensors,
+    *,
+    axis: int,
+    eps: float,
+    momentum: float,
+    fix_gamma: bool,
+    name: str,
+    devices: int,
+    patience: float,
+) -> object | None: ...
 def layer_norm(inputs: _Tensors, outputs: _Tensors, *, axis: int, eps: float) -> object | None: ...
 def layer_norm_backward(inputs: _Tensors, outputs: _Tensors, *, axis: int, eps: float) -> object | None: ...
 def group_norm(inputs: _Tensors, outputs: _Tensors, *, groups: int, eps: float) -> object | None: ...

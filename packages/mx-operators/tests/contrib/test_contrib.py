@@ -89,12 +89,14 @@ def test_a_mask_of_nothing() -> None:
         operators.get("_contrib_boolean_mask").Param.parse({"axis": 1}, op="_contrib_boolean_mask")
 
 
-def test_statistics_of_several_devices_are_refused() -> None:
+def test_a_reference_refuses_to_join_several_devices() -> None:
     op = operators.get("_contrib_SyncBatchNorm")
     p = op.Param.parse({"key": "layer", "ndev": "2"}, op=op.name)
     assert p.attrs() == {"key": "layer", "ndev": "2"}
-    with pytest.raises(errors.ShapeError, match="ndev"):
-        infer_shapes(op, p, [(2, 3, 4, 4), None, None, None, None])
+    inputs = [RNG.normal(size=(2, 3, 4)), *np.ones((4, 3))]
+    replay.forward(op.name, p.attrs(), inputs, False)
+    with pytest.raises(errors.NoKernelError, match="statistics of 2 devices"):
+        replay.forward(op.name, p.attrs(), inputs, True)
 
 
 def test_ctc_of_short_and_impossible_sequences() -> None:

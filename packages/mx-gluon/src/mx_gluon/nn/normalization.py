@@ -31,7 +31,7 @@ class _BatchNorm(HybridBlock):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._kwargs = {
+        self._kwargs: dict[str, Any] = {
             "axis": axis, "eps": epsilon, "momentum": momentum, "fix_gamma": not scale,
             "use_global_stats": use_global_stats,
         }  # fmt: skip

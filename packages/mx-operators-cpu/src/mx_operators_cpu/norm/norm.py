@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mx_operators_cpu.library import native
+from mx_operators_cpu.settings import sync_timeout
 from mx_operators_cpu.signature import tensors
 
 if TYPE_CHECKING:
@@ -39,6 +40,39 @@ def batch_norm_backward(call: KernelCall) -> object:
         return None
     options = _batch(call, len(call.inputs[1].shape))
     return native.batch_norm_backward(tensors(call.inputs), tensors(call.outputs), **options)
+
+
+def _joint(call: KernelCall, options: dict[str, Any], direction: str) -> dict[str, Any] | None:
+    """Options of the kernel that joins devices; None where each has its own statistics or the moving averages."""
+    p: Any = call.params
+    if p.ndev == 1 or not options.pop("use_batch_stats"):
+        return None
+    name = f"_contrib_SyncBatchNorm, key {p.layers!r}, {direction}"
+    return options | {"name": name, "devices": p.ndev, "patience": sync_timeout()}
+
+
+def sync_batch_norm(call: KernelCall) -> object:
+    """As `batch_norm`; in training with statistics of all devices."""
+    joint = _joint(call, _batch(call, len(call.inputs[0].shape)), "forward")
+    if joint is None:
+        return batch_norm(call)
+    p: Any = call.params
+    return (
+        None
+        if p.output_mean_var
+        else native.sync_batch_norm(tensors(call.inputs), tensors(call.outputs), **joint)
+    )
+
+
+def sync_batch_norm_backward(call: KernelCall) -> object:
+    """As `batch_norm_backward`; in training with sums of all devices."""
+    joint = _joint(call, _batch(call, len(call.inputs[1].shape)), "backward")
+    if joint is None:
+        return batch_norm_backward(call)
+    p: Any = call.params
+    if p.output_mean_var:
+        return None
+    return native.sync_batch_norm_backward(tensors(call.inputs), tensors(call.outputs), **joint)
 
 
 def layer_norm(call: KernelCall) -> object:

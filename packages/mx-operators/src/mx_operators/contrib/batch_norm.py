@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mx_core.operator import Array, Arrays, ReferenceContext, Shapes, opt, required
+from mx_core.errors import NoKernelError
+from mx_core.operator import Array, Arrays, ReferenceContext, opt, required
 from mx_operators.nn.norm.batch_norm import BatchNormParam, Normalization, StatisticsParam
 
 
@@ -31,7 +32,8 @@ class SyncBatchNormParam(StatisticsParam):
 class SyncBatchNorm(Normalization[SyncBatchNormParam]):
     """BatchNorm of data (N, C, …) whose statistics are those of `ndev` devices together.
 
-    With one device it is BatchNorm.
+    In training each device waits until the others have computed the layer of the same `key`. With one device it is
+    BatchNorm. Gradients of gamma and beta are those of the device's batch.
     """
 
     name = "_contrib_SyncBatchNorm"
@@ -41,11 +43,35 @@ class SyncBatchNorm(Normalization[SyncBatchNormParam]):
         """The variance itself is shown."""
         return False
 
-    def infer_shape(self, p: SyncBatchNormParam, s: Shapes) -> None:
+    def reference(self, p: SyncBatchNormParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
+        """Of one device: a reference knows no others."""
+        _expect_one(p, ctx)
+        return super().reference(p, inputs, ctx)
+
+    def backward(
+        self,
+        p: SyncBatchNormParam,
+        ctx: ReferenceContext,
+        out_grad: Array,
+        data: Array,
+        gamma: Array,
+        mean: Array,
+        var: Array,
+        moving_mean: Array,
+        moving_var: Array,
+    ) -> Arrays:
         """As BatchNorm, of one device."""
-        if p.ndev != 1:
-            raise s.error(f"ndev: statistics of one device only, got {p.ndev}; average them with a kvstore")
-        super().infer_shape(p, s)
+        _expect_one(p, ctx)
+        return super().backward(p, ctx, out_grad, data, gamma, mean, var, moving_mean, moving_var)
+
+
+def _expect_one(p: SyncBatchNormParam, ctx: ReferenceContext) -> None:
+    if p.ndev != 1 and ctx.is_train and not p.use_global_stats:
+        raise NoKernelError(
+            f"[_contrib_SyncBatchNorm] ndev: no kernel here joins the statistics of {p.ndev} devices for this data; "
+            "mx-operators-cpu has one for float32 and float64, and for bfloat16 of more than two axes, without "
+            "output_mean_var"
+        )
 
 
 class BatchNormWithReLU(Normalization[BatchNormParam]):

@@ -19,6 +19,9 @@ FLOPS_PER_BYTE = 16.0
 #: bytes that one core moves in a microsecond, and what calling a kernel takes
 BYTES_PER_MICROSECOND, CALL_MICROSECONDS = 8e3, 0.1
 
+#: what waiting for other devices takes, at least: the pushing thread must not, since it pushes their operations
+WAITING_MICROSECONDS = 1e3
+
 #: operators whose every output element is a product with a row of the second input
 _WEIGHTED = frozenset({"Convolution", "FullyConnected"})
 _PRODUCTS = frozenset({"dot", "batch_dot", "_linalg_gemm2"})
@@ -55,4 +58,7 @@ def cost(node: Node, specs: Mapping[Entry, TensorSpec]) -> float:
 
 def microseconds(node: Node, specs: Mapping[Entry, TensorSpec]) -> float:
     """About what a node takes on one core, its call included."""
+    assert node.op is not None
+    if node.op.name.removeprefix("_backward") == "_contrib_SyncBatchNorm":
+        return WAITING_MICROSECONDS
     return CALL_MICROSECONDS + cost(node, specs) / BYTES_PER_MICROSECOND

@@ -3,13 +3,16 @@
 
 from mx_gluon.contrib.nn.concurrent import Concurrent, HybridConcurrent, Identity
 from mx_gluon.contrib.nn.pixel_shuffle import PixelShuffle1D, PixelShuffle2D, PixelShuffle3D
+from mx_gluon.contrib.nn.sync_batch_norm import SyncBatchNorm
 
-__all__ = ["Concurrent", "HybridConcurrent", "Identity", "PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D"]
+__all__ = [
+    "Concurrent", "HybridConcurrent", "Identity", "PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D",
+    "SyncBatchNorm",
+]  # fmt: skip
 
 #: layers of MXNet's that are not here, with why
 _ABSENT = {
     "SparseEmbedding": "only dense arrays are here; nn.Embedding",
-    "SyncBatchNorm": "statistics of several devices are not joined; nn.BatchNorm has those of each",
 }
 
 
