@@ -140,6 +140,10 @@ REFUSED: dict[str, Callable[[], Any]] = {
         (3, 8, 8), 2, 3, 3, conv_layout="NCW"
     ),
     "layout: expected 'NCW', got 'NWC'": lambda: crnn.Conv1DRNNCell((8, 3), 2, 3, 3, conv_layout="NWC"),
+    r"i2h_kernel: expected one that fits in input_shape \(3, 2\), got 3": lambda: crnn.Conv1DRNNCell(
+        (3, 2), 2, 3, 3
+    ),
+    r"inputs: expected arrays or symbols, got \[\]": lambda: rnn.RNNCell(3).unroll(0, []),
     r"input_shape: expected 3 sizes, CHW, got \(3, 8\)": lambda: crnn.Conv2DLSTMCell((3, 8), 2, 3, 3),
     "drop_states: .* reads in both directions": lambda: crnn.VariationalDropoutCell(
         two_ways(), drop_states=0.1

@@ -50,8 +50,8 @@ def steps(length: int | None, data: Any, layout: str) -> list[Any]:
     RefusedError  there are not as many steps as `length` says, or the symbol has several outputs
     """
     axis = time_axis(layout)
-    if data is None:
-        raise RefusedError("[unroll] inputs: expected arrays or symbols, got None")
+    if data is None or (not is_whole(data) and not len(data)):
+        raise RefusedError(f"[unroll] inputs: expected arrays or symbols, got {data}")
     if not is_whole(data):
         if length is not None and len(data) != length:
             raise RefusedError(f"[unroll] inputs: expected {length} steps, got {len(data)}")

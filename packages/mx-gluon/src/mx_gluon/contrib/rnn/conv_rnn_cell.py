@@ -39,7 +39,7 @@ class ConvCell(GatedCell):
 
     Raises
     ------
-    RefusedError  an even `h2h_kernel`, another number of extents, or another layout
+    RefusedError  an even `h2h_kernel`, another number of extents, another layout, or a kernel beyond the input
 
     Source: Shi et al., Convolutional LSTM Network, NeurIPS 2015.
     """
@@ -90,6 +90,10 @@ class ConvCell(GatedCell):
             raise RefusedError(f"[{what}] h2h_kernel: expected odd numbers, got {h2h_kernel}")
         spatial["h2h_pad"] = tuple(d * (k - 1) // 2 for k, d in zip(kernel, dilate, strict=True))
         self._spatial = spatial
+        if any(size and found < 1 for size, found in self._extents()):
+            raise RefusedError(
+                f"[{what}] i2h_kernel: expected one that fits in input_shape {self._input_shape}, got {i2h_kernel}"
+            )
         rows = self._gates * hidden_channels
         channels = self._input_shape[self._channel_axis - 1]
         self.i2h_weight = self._parameter(
@@ -105,19 +109,18 @@ class ConvCell(GatedCell):
         """Channels and extents in the order of the layout."""
         return (channels, *extents) if self._channel_axis == 1 else (*extents, channels)
 
-    def _state_shape(self) -> tuple[int, ...]:
+    def _extents(self) -> list[tuple[int, int]]:
+        """Extents of the input, and those of the convolved one; 0 is unknown."""
         sizes = self._input_shape[1:] if self._channel_axis == 1 else self._input_shape[:-1]
-        windows = zip(
-            sizes, *(self._spatial[f"i2h_{name}"] for name in ("kernel", "pad", "dilate")), strict=True
-        )
-        extents = [
-            size + 2 * pad - dilate * (kernel - 1) if size else 0 for size, kernel, pad, dilate in windows
+        windows = (self._spatial[f"i2h_{name}"] for name in ("kernel", "pad", "dilate"))
+        return [
+            (size, size + 2 * pad - dilate * (kernel - 1) if size else 0)
+            for size, kernel, pad, dilate in zip(sizes, *windows, strict=True)
         ]
-        return self._arranged(self._hidden_channels, extents)
 
     def state_info(self, batch_size: int = 0) -> list[State]:
         """Shape and layout of every state; a batch size of 0 is unknown."""
-        shape = (batch_size, *self._state_shape())
+        shape = (batch_size, *self._arranged(self._hidden_channels, [found for _, found in self._extents()]))
         return [{"shape": shape, "__layout__": self._conv_layout} for _ in range(self._states)]
 
     def __repr__(self) -> str:
