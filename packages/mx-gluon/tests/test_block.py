@@ -291,3 +291,21 @@ def test_wrong_arguments_of_layers(make: Any, error: type[Exception], told: str)
 def test_hybrid_forward_is_needed() -> None:
     with pytest.raises(NotImplementedError, match=r"HybridBlock does not define hybrid_forward"):
         HybridBlock()(nd.ones((1,)))
+
+
+class TestRefusedFiles:
+    def test_nothing_is_loaded_from_a_file_of_another_network(self, tmp_path: Path) -> None:
+        def network(units: int, init: str) -> nn.HybridSequential:
+            net = nn.HybridSequential(prefix="n_")
+            with net.name_scope():
+                net.add(nn.Dense(2, in_units=3), nn.Dense(units, in_units=2))
+            net.initialize(init)
+            return net
+
+        saved, net = network(4, "ones"), network(5, "zeros")
+        saved.save_parameters(tmp_path / "by_structure")
+        saved.collect_params().save(tmp_path / "by_name", "n_")
+        for file in ("by_structure", "by_name"):
+            with pytest.raises(RefusedError, match=r"expected shape \(5, 2\), got \(4, 2\)"):
+                net.load_parameters(tmp_path / file)
+            assert not any(param.data().asnumpy().any() for param in net.collect_params().values())

@@ -14,7 +14,7 @@ from mx_core.files import atomic_write, read_bytes
 from mx_gluon.errors import RefusedError
 from mx_gluon.parameter import Parameter
 from mx_gluon.parameter.filling import Contexts
-from mx_gluon.parameter.loading import brief, load_into
+from mx_gluon.parameter.loading import brief, load_all
 from mx_ndarray import nd
 
 if TYPE_CHECKING:
@@ -78,9 +78,8 @@ def load_parameters(
             f"[{block.name}] load_parameters: file {path} has {brief(extra)}, which are not parameters here; these "
             f"are {brief(params)}; ignore_extra=True leaves them out"
         )
-    for name, value in loaded.items():
-        if name in params:
-            load_into(params[name], value, ctx, cast_dtype, dtype_source)
+    values = [(params[name], value) for name, value in loaded.items() if name in params]
+    load_all(values, ctx, cast_dtype, dtype_source)
 
 
 def export(block: HybridBlock, path: str, epoch: int, remove_amp_cast: bool) -> None:

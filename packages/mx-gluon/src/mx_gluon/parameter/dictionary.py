@@ -15,7 +15,7 @@ from mx_core.errors import ArgumentError
 from mx_gluon.errors import RefusedError
 from mx_gluon.parameter.constant import Constant
 from mx_gluon.parameter.filling import Contexts, Init
-from mx_gluon.parameter.loading import brief, load_into
+from mx_gluon.parameter.loading import brief, load_all
 from mx_gluon.parameter.parameter import Parameter
 from mx_gluon.parameter.shapes import merged
 from mx_ndarray import NDArray, nd
@@ -286,9 +286,8 @@ class ParameterDict:
                 f"[ParameterDict] load: {where} has {brief(extra)}, which are not parameters here; these are "
                 f"{brief(self.keys())}; ignore_extra=True leaves them out"
             )
-        for name, value in given.items():
-            if name in self._params:
-                load_into(self[name], value, ctx, cast_dtype, dtype_source)
+        values = [(self[name], value) for name, value in given.items() if name in self._params]
+        load_all(values, ctx, cast_dtype, dtype_source)
 
 
 def _bare(name: str) -> str:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mx_core import dtypes
@@ -13,6 +13,16 @@ from mx_gluon.parameter.filling import Contexts
 from mx_gluon.parameter.parameter import Parameter
 from mx_gluon.parameter.shapes import merged
 from mx_ndarray import NDArray
+
+
+def load_all(
+    values: Sequence[tuple[Parameter, NDArray]], ctx: Contexts, cast_dtype: bool, dtype_source: str
+) -> None:
+    """`load_into` for many parameters: all or, if one is refused, none."""
+    for param, data in values:
+        _check(param, data, ctx, cast_dtype, dtype_source)
+    for param, data in values:
+        load_into(param, data, ctx, cast_dtype, dtype_source)
 
 
 def load_into(
@@ -33,20 +43,8 @@ def load_into(
     ------
     RefusedError  another shape, type or context than the parameter has
     """
-    name = f"[Parameter {param.name}] load"
-    if cast_dtype and dtype_source not in ("current", "saved"):
-        raise RefusedError(f"{name}: dtype_source: expected 'current' or 'saved', got {dtype_source!r}")
-    if param.shape:
-        shape = merged(param.shape, data.shape)
-        if shape != data.shape:
-            raise RefusedError(f"{name}: expected shape {param.shape}, got {data.shape}")
-    data = _typed(param, data, cast_dtype, dtype_source, name)
-    wanted = [ctx] if isinstance(ctx, Context) else None if ctx is None else list(ctx)
-    if param._data is not None or param._deferred_init is not None:
-        known = param.list_ctx()
-        if wanted is not None and set(wanted) != set(known):
-            raise RefusedError(f"{name}: asked for {wanted}, but the parameter was initialised on {known}")
-        wanted = known
+    wanted = _check(param, data, ctx, cast_dtype, dtype_source)
+    data = _typed(param, data, cast_dtype, dtype_source)
     param.shape = data.shape
     if param._data is None:
         param._init_impl(data, wanted or [cpu()])
@@ -55,14 +53,35 @@ def load_into(
     param._deferred_init = None
 
 
-def _typed(param: Parameter, data: NDArray, cast_dtype: bool, dtype_source: str, name: str) -> NDArray:
+def _check(
+    param: Parameter, data: NDArray, ctx: Contexts, cast_dtype: bool, dtype_source: str
+) -> list[Context] | None:
+    """The contexts that values go to; raises as `load_into` does, and changes nothing."""
+    name = f"[Parameter {param.name}] load"
+    if cast_dtype and dtype_source not in ("current", "saved"):
+        raise RefusedError(f"{name}: dtype_source: expected 'current' or 'saved', got {dtype_source!r}")
+    if param.shape:
+        shape = merged(param.shape, data.shape)
+        if shape != data.shape:
+            raise RefusedError(f"{name}: expected shape {param.shape}, got {data.shape}")
     here, saved = dtypes.code(param.dtype, name), data._dtype_code
-    if here == saved:
-        return data
-    if not cast_dtype:
+    if here != saved and not cast_dtype:
         raise RefusedError(
             f"{name}: expected {dtypes.name(here)}, got {dtypes.name(saved)}; cast_dtype=True accepts both"
         )
+    wanted = [ctx] if isinstance(ctx, Context) else None if ctx is None else list(ctx)
+    if param._data is not None or param._deferred_init is not None:
+        known = param.list_ctx()
+        if wanted is not None and set(wanted) != set(known):
+            raise RefusedError(f"{name}: asked for {wanted}, but the parameter was initialised on {known}")
+        wanted = known
+    return wanted
+
+
+def _typed(param: Parameter, data: NDArray, cast_dtype: bool, dtype_source: str) -> NDArray:
+    here = dtypes.code(param.dtype, f"[Parameter {param.name}] load")
+    if here == data._dtype_code:
+        return data
     if dtype_source == "current":
         return data.astype(dtypes.name(here))
     param.cast(data.dtype)
