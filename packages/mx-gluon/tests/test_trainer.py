@@ -95,6 +95,11 @@ class TestSteps:
     def test_no_examples(self) -> None:
         params = weights()
         differentiate(params["w"])
+        for size in (float("nan"), "2", None):
+            with pytest.raises(
+                ArgumentError, match=rf"batch_size: expected the number of examples, got {size!r}"
+            ):
+                Trainer(params, "sgd").step(size)
         with pytest.raises(ArgumentError, match=r"batch_size: expected the number of examples, got 0"):
             Trainer(params, "sgd").step(0)
 
@@ -288,3 +293,48 @@ class TestStates:
         for ctx in both:
             np.testing.assert_array_equal(first["w"].data(ctx).asnumpy(), second["w"].data(ctx).asnumpy())
         np.testing.assert_array_equal(first["w"].data(cpu(0)).asnumpy(), first["w"].data(cpu(1)).asnumpy())
+
+
+class TestParametersThatChangePlaces:
+    """A program moves parameters, or initialises them again, between two steps."""
+
+    @staticmethod
+    def step(params: ParameterDict, trainer: Trainer) -> list[float]:
+        arrays = params["w"].list_data()
+        with autograd.record():
+            losses = [(array * array).sum() / len(arrays) for array in arrays]
+        autograd.backward(losses)
+        trainer.step(1)
+        values = [array.asnumpy().tolist() for array in params["w"].list_data()]
+        assert all(each == values[0] for each in values)
+        return values[0]
+
+    @pytest.mark.parametrize("in_store", [True, False])
+    @pytest.mark.parametrize("moves", [([0, 1], [0]), ([0], [0, 1]), ([0], [1]), ([0, 1], [2, 1, 0])])
+    def test_states_go_with_them(self, moves: Any, in_store: bool) -> None:
+        made = []
+        for targets in (moves, (moves[0], moves[0])):
+            params = weights(contexts=[cpu(i) for i in targets[0]])
+            params["w"].set_data(nd.ones((2,)))
+            trainer = Trainer(
+                params, "sgd", {"learning_rate": 0.1, "momentum": 0.9}, update_on_kvstore=in_store
+            )
+            values = [self.step(params, trainer)]
+            params.reset_ctx([cpu(i) for i in targets[1]])
+            made.append(values + [self.step(params, trainer) for _ in range(2)])
+        np.testing.assert_allclose(made[0], made[1], rtol=1e-6)
+
+    @pytest.mark.parametrize("in_store", [True, False])
+    def test_values_of_another_initialisation_stay(self, in_store: bool) -> None:
+        params = weights(contexts=[cpu(0), cpu(1)])
+        trainer = Trainer(params, "sgd", {"learning_rate": 0.25}, update_on_kvstore=in_store)
+        self.step(params, trainer)
+        params["w"].initialize("ones", ctx=[cpu(0), cpu(1)], force_reinit=True)
+        assert self.step(params, trainer) == [0.5, 0.5]
+
+    def test_one_that_is_elsewhere_is_named(self) -> None:
+        params = weights("v", "w")
+        trainer = Trainer(params, "sgd")
+        params["w"].reset_ctx(cpu(1))
+        with pytest.raises(AssertionError, match=r"must be on the same contexts: w is on \[cpu\(1\)\], v on"):
+            trainer.step(1)

@@ -67,6 +67,12 @@ class TestClipping:
         assert isinstance(norm, nd.NDArray) and norm.shape == (1,) and norm.asscalar() == 5
         np.testing.assert_allclose(array.asnumpy(), [0.6, 0.8], rtol=1e-6)
 
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+    def test_squares_of_16_bits_do_not_overflow(self, dtype: str) -> None:
+        arrays = [nd.array([300, 0], dtype=dtype), nd.array([0, 400], dtype=dtype)]
+        assert utils.clip_global_norm(arrays, 5.0) == 500
+        assert [each.astype("float32").asnumpy().tolist() for each in arrays] == [[3, 0], [0, 4]]
+
     def test_not_finite(self) -> None:
         with pytest.warns(UserWarning, match="the norm is nan or inf"):
             assert math.isnan(float(utils.clip_global_norm([nd.array([math.nan])], 1.0)))  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mx_core import dtypes
 from mx_core.context import Context
 from mx_core.errors import ArgumentError, MissingFileError
 from mx_gluon.errors import RefusedError
@@ -83,7 +84,7 @@ def clip_global_norm(
     if not arrays:
         raise RefusedError("[clip_global_norm] arrays: expected at least one, got none")
     ctx = arrays[0].context
-    flat = [array.reshape((-1,)) for array in arrays]
+    flat = [_wide(array.reshape((-1,))) for array in arrays]
     norm: NDArray = nd.sqrt(nd.add_n(*(nd.dot(x, x).as_in_context(ctx).reshape((1,)) for x in flat)))
     if check_isfinite and not math.isfinite(norm.asscalar()):
         warnings.warn(
@@ -91,8 +92,14 @@ def clip_global_norm(
         )
     scale = nd.minimum(max_norm / (norm + 1e-8), 1.0)
     for array in arrays:
-        array[:] = nd.broadcast_mul(array, scale.as_in_context(array.context).reshape((1,) * array.ndim))
+        wide = _wide(array)
+        array[:] = nd.broadcast_mul(wide, scale.as_in_context(array.context).reshape((1,) * array.ndim))
     return float(norm.asscalar()) if check_isfinite else norm
+
+
+def _wide(array: NDArray) -> NDArray:
+    """An array whose squares do not overflow: a 16-bit one as float32."""
+    return array.astype("float32") if dtypes.name(array._dtype_code) in ("float16", "bfloat16") else array
 
 
 def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:

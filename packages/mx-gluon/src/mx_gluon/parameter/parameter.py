@@ -194,6 +194,8 @@ class Parameter:
                 stacklevel=2,
             )
             return
+        if self._trainer is not None:
+            self._trainer._values_changed(self)
         self._data = self._grad = None
         if init is None:
             init = default_init if self.init is None else self.init
@@ -202,6 +204,7 @@ class Parameter:
         self._deferred_init = Deferred(init, contexts_of(ctx), default_init)
         if is_known(self.shape):
             self._finish_deferred_init()
+        self._tell_trainer()
 
     def _finish_deferred_init(self) -> None:
         """Does what `initialize` has put off; the shape must be known."""
@@ -329,6 +332,11 @@ class Parameter:
             self._deferred_init.contexts = contexts
         else:
             raise ArgumentError(f"[Parameter {self.name}] reset_ctx: was not initialised")
+        self._tell_trainer()
+
+    def _tell_trainer(self) -> None:
+        if self._trainer is not None:
+            self._trainer._places_known = False
 
     def cast(self, dtype: Any) -> None:
         """Changes the element type of values and gradients, which become new arrays."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from mx_core.context import Context
@@ -76,6 +77,7 @@ class Trainer:
             param._set_trainer(self)
         self._params: list[Parameter] = list(params)
         self._contexts = self._check_contexts()
+        self._places_known = True
         self._optimizer = self._made_optimizer(optimizer, optimizer_params)
         self._replicas = Replicas(self._optimizer, len(self._contexts))
         self._scale = self._optimizer.rescale_grad
@@ -128,6 +130,8 @@ class Trainer:
 
     def _ready(self) -> None:
         """Makes the store, and gives it parameters that have values by now."""
+        if not self._places_known:
+            self._follow()
         if not self._kv_initialized:
             self._init_kvstore()
         waiting = {}
@@ -138,6 +142,19 @@ class Trainer:
                 arrays = param.list_data()
                 self._kvstore.broadcast(key, arrays[0].copy(), out=arrays)
         self._params_to_init = waiting
+
+    def _follow(self) -> None:
+        """Takes the contexts that parameters were moved to; states go with them."""
+        contexts = self._check_contexts()
+        if contexts != self._contexts:
+            states = self._replicas.states()
+            self._replicas = Replicas(self._optimizer, len(contexts))
+            self._replicas.set_states(states)
+            self._contexts = contexts
+            if self._kv_initialized and self._kvstore is None:  # the states are here, so updates stay here
+                self._wanted_place = False
+                self._reset_kvstore()
+        self._places_known = True
 
     def _init_kvstore(self) -> None:
         store = store_for(self._wanted_store, len(self._contexts))
@@ -203,7 +220,8 @@ class Trainer:
 
         Raises
         ------
-        ArgumentError                `batch_size` is 0
+        ArgumentError                `batch_size` is 0, nan or no number
+        RefusedError                 parameters were moved to different contexts
         StaleGradientError           there are such parameters; nothing is updated
         DeferredInitializationError  a parameter has no values yet
         """
@@ -248,8 +266,8 @@ class Trainer:
             )
 
     def _rescale(self, batch_size: float) -> None:
-        if batch_size == 0:
-            raise ArgumentError("[Trainer] batch_size: expected the number of examples, got 0")
+        if not isinstance(batch_size, Real) or batch_size == 0 or math.isnan(batch_size):
+            raise ArgumentError(f"[Trainer] batch_size: expected the number of examples, got {batch_size!r}")
         scale = self._scale / batch_size
         store = self._kvstore
         in_network = self._update_on_kvstore and store is not None and "dist" in store.type
