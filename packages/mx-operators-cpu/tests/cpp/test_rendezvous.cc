@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Meetings of devices: every round has all parts, in the order of devices; who does not come fails it for all.
+#include "common/rendezvous.hpp"
+
+#include <atomic>
+#include <thread>
+
+#include "mx_core/native_tests.hpp"
+#include "mx_core/plan.hpp"
+
+namespace {
+
+using mx::cpu::Rendezvous;
+using Seconds = std::chrono::duration<double>;
+
+constexpr Seconds kLong{60}, kShort{0.05};
+
+void rounds_have_the_parts_of_all() {
+  Rendezvous place("rounds");
+  constexpr int32_t kDevices = 3;
+  constexpr int kRounds = 200;
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int32_t device = 0; device < kDevices; ++device) {
+    threads.emplace_back([&, device] {
+      for (int round = 0; round < kRounds; ++round) {
+        const auto parts = place.join(device, {static_cast<double>(10 * round + device)}, kDevices, kLong);
+        int32_t expected = 0;
+        for (const auto& member : *parts) {
+          if (member.first != expected || member.second[0] != 10 * round + expected) ++wrong;
+          ++expected;
+        }
+        if (expected != kDevices) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+}
+
+template <class Body>
+std::string failure(const Body& body) {
+  try {
+    body();
+  } catch (const mx::Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void who_does_not_come_is_told() {
+  Rendezvous place("layer");
+  const std::string told = failure([&] { place.join(1, {1}, 2, kShort); });
+  CHECK(told.find("[layer] 1 of 2 devices") == 0 && told.find("cpu(1)") != std::string::npos);
+  CHECK(place.join(0, {3}, 1, kShort)->size() == 1);  // the next round is a new one
+}
+
+void parts_of_unequal_sizes_fail_for_all() {
+  Rendezvous place("sizes");
+  std::string first;
+  std::thread other([&] { first = failure([&] { place.join(0, {1, 2}, 2, kLong); }); });
+  std::string second = failure([&] { place.join(1, {1}, 2, kShort); });
+  // Whoever came alone before the other was late; it comes again until they meet.
+  if (second.find("different numbers") == std::string::npos) {
+    second = failure([&] { place.join(1, {1}, 2, kLong); });
+  }
+  other.join();
+  CHECK(first.find("different numbers of channels") != std::string::npos);
+  CHECK(second.find("different numbers of channels") != std::string::npos);
+}
+
+void a_device_that_comes_again_waits_for_the_next_round() {
+  Rendezvous place("twice");
+  std::atomic<int> met{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      place.join(0, {0}, 2, kLong);
+      ++met;
+    });
+  }
+  for (int round = 0; round < 2; ++round) CHECK(place.join(1, {1}, 2, kLong)->size() == 2);
+  for (std::thread& thread : threads) thread.join();
+  CHECK(met == 2);
+}
+
+void one_name_is_one_place() {
+  CHECK(&Rendezvous::of("a") == &Rendezvous::of("a"));
+  CHECK(&Rendezvous::of("a") != &Rendezvous::of("b"));
+}
+
+}  // namespace
+
+int main() {
+  rounds_have_the_parts_of_all();
+  who_does_not_come_is_told();
+  parts_of_unequal_sizes_fail_for_all();
+  a_device_that_comes_again_waits_for_the_next_round();
+  one_name_is_one_place();
+}
