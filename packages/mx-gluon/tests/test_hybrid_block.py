@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 import sys
 import threading
@@ -378,3 +380,23 @@ class TestThreads:
                 assert all(each == made[0] for each in made)
         finally:
             sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))])
+def test_copies_learn_by_themselves(copied: Any, hybrid: bool) -> None:
+    net = chain(nn.Dense(4, activation="relu"), nn.BatchNorm(), nn.Dense(2))
+    net.initialize("ones")
+    net.hybridize(hybrid)
+    x = nd.array([[1, 2, 3], [4, 5, 7]])
+    expected = net(x).asnumpy()
+    other = copied(net)
+    np.testing.assert_array_equal(other(x).asnumpy(), expected)
+    with autograd.record():
+        loss = other(x).sum()
+    loss.backward()
+    assert other[2].bias.grad().asnumpy().tolist() == [2, 2]
+    assert net[2].bias.grad().asnumpy().tolist() == [0, 0]
+    other[2].weight.set_data(nd.zeros((2, 4)))
+    assert not other(x).asnumpy().any()
+    np.testing.assert_array_equal(net(x).asnumpy(), expected)

@@ -53,6 +53,9 @@ class HybridBlock(Block):
         self._callback: Hook | None = None
         self._monitor_all = False
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_cached_op": None}  # a copy compiles its graph with its own parameters
+
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if isinstance(value, HybridBlock):

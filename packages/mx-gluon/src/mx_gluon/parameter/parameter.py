@@ -112,6 +112,13 @@ class Parameter:
     def __repr__(self) -> str:
         return f"Parameter {self.name} (shape={self.shape}, dtype={self.dtype})"
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if (
+            self._data is not None and self._grad is not None
+        ):  # copies of arrays have no gradients by themselves
+            autograd.mark_variables(self._data, self._grad, self._grad_req)
+
     # ---- what it is ----
 
     @property
