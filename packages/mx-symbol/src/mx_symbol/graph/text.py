@@ -4,8 +4,13 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from mx_core.errors import FileFormatError
+
+#: shapes as attributes have them almost always. CPython 3.11 may fail if several threads have `ast` read at once.
+_NUMBER = r"-?(?:0|[1-9]\d{0,17})"
+_PLAIN = re.compile(rf"\((?:{_NUMBER},|{_NUMBER}(?:, ?{_NUMBER})+,?)?\)", re.ASCII)
 
 
 def parse_shape(text: str, where: str) -> tuple[int, ...] | None:
@@ -18,13 +23,18 @@ def parse_shape(text: str, where: str) -> tuple[int, ...] | None:
     problem = FileFormatError(f"[{where}] expected a shape such as (2, 3), got {text[:80]!r}")
     if len(text) > 4096:
         raise problem
+    if _PLAIN.fullmatch(text) is not None:
+        dims: tuple[int, ...] = tuple(map(int, re.findall(_NUMBER, text)))
+        if min(dims, default=0) < -1:
+            raise problem
+        return dims
     try:
         value = ast.literal_eval(text.strip().replace("L", "") or "()")
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         raise problem from None
     if value is None:
         return None
-    dims = value if isinstance(value, (tuple, list)) else (value,)
-    if not all(isinstance(d, int) and -1 <= d < 2**63 for d in dims):
+    given = value if isinstance(value, (tuple, list)) else (value,)
+    if not all(isinstance(d, int) and -1 <= d < 2**63 for d in given):
         raise problem
-    return tuple(dims)
+    return tuple(given)
