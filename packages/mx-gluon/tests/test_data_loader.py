@@ -305,3 +305,48 @@ def test_data_sets_say_what_is_wrong() -> None:
         data.SimpleDataset([1]).sample([0])  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="expected a function, got 3"):
         data.SimpleDataset([1]).transform(3)  # type: ignore[arg-type]
+
+
+class Unsendable:
+    def __reduce__(self) -> Any:
+        raise TypeError("no pickles")
+
+
+def test_an_index_that_cannot_be_sent() -> None:
+    loader = data.DataLoader(Calls(int), batch_sampler=[[Unsendable()], [1]], num_workers=1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="no pickles"):
+        list(loader)
+
+
+def test_an_iteration_does_not_go_on_in_a_forked_process() -> None:
+    batches = iter(data.DataLoader(list(range(8)), 2, num_workers=1))
+    next(batches)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            next(batches)
+        except WorkerError as error:
+            os._exit(0 if "begin a new one" in str(error) else 2)
+        os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert len(list(batches)) == 3
+
+
+def test_what_samples_print_is_written() -> None:
+    program = """
+        from mx_gluon.data import DataLoader, Dataset
+
+        class Loud(Dataset):
+            def __len__(self):
+                return 4
+
+            def __getitem__(self, i):
+                print("sample", i)
+                return i
+
+        assert len(list(DataLoader(Loud(), 2, num_workers=1))) == 2
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60
+    )
+    assert sorted(done.stdout.split("\n")) == ["", *(f"sample {i}" for i in range(4))], done.stderr

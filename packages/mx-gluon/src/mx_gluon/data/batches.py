@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import pickle
@@ -112,11 +113,17 @@ def receive(source: Connection) -> Any:
     Raises
     ------
     EOFError  the sender is gone
+    OSError   it is, too, or no descriptor is left for an array: nothing more can be received then
     """
     descriptors: list[int] = []
     try:
         for _ in range(int.from_bytes(source.recv_bytes(), "little")):
-            descriptors.append(reduction.recv_handle(source))
+            try:
+                descriptors.append(reduction.recv_handle(source))
+            except RuntimeError as error:  # it came, but has no place here
+                raise OSError(
+                    errno.EMFILE, "no file descriptor is left for its arrays (ulimit -n)"
+                ) from error
         return _Unpickler(io.BytesIO(source.recv_bytes()), descriptors).load()
     finally:
         for fd in descriptors:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
 from collections import deque
@@ -11,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+from numpy import random as np_random  # now: a fork must not meet its import in another thread
 
 from mx_core.context import Context, cpu_pinned
 from mx_core.errors import ArgumentError
@@ -170,6 +172,7 @@ class _Ahead:
         self._coming: deque[tuple[Task, Future[Any]]] = deque()
         self._seeds = _seeds(loader._iterations)
         loader._iterations += 1
+        self._pid = os.getpid()
         self._threads = ThreadPoolExecutor(loader._num_workers, "DataLoader") if loader._threaded else None
         self._pool = None if loader._threaded else loader._processes()
         for _ in range(loader._prefetch):
@@ -190,6 +193,11 @@ class _Ahead:
             return
 
     def __next__(self) -> Any:
+        if self._pid != os.getpid():
+            raise WorkerError(
+                f"[DataLoader] this iteration belongs to process {self._pid}, of which this one was forked; begin a "
+                "new one"
+            )
         self._begin_next()
         if not self._coming:
             self._end()
@@ -232,11 +240,11 @@ class _Ahead:
 
 def _seeds(iteration: int) -> Iterator[int]:
     """A seed per batch, from the state of `numpy.random`, which is left as it is, and the number of the iteration."""
-    _, keys, position, *_ = np.random.get_state()
-    begun = (zlib.crc32(np.asarray(keys).tobytes()), int(position), iteration)
+    state = np_random.get_state(legacy=False)  # of any generator
+    begun = zlib.crc32(json.dumps(state, default=np.ndarray.tolist).encode()), iteration
     number = 0
     while True:
-        yield int(np.random.SeedSequence((*begun, number)).generate_state(1)[0])
+        yield int(np_random.SeedSequence((*begun, number)).generate_state(1)[0])
         number += 1
 
 

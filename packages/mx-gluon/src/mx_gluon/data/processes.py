@@ -16,11 +16,14 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any
 
+from mx_core.forks import ForkSafeLock
 from mx_gluon.data.batches import Message, receive, unpickled
 from mx_gluon.data.worker import Failure, Task, run
 from mx_gluon.errors import WorkerError
 
 _FORK = multiprocessing.get_context("fork")
+#: held while a process is forked: no other one may get, and keep, the end by which its own death is noticed
+_FORKING = ForkSafeLock()
 #: seconds after which the thread looks whether its loader is gone
 _LOOK_AGAIN = 0.25
 
@@ -34,24 +37,30 @@ class Process:
     def __init__(
         self, number: int, dataset: Any, batchify_fn: Callable[..., Any], before: Sequence[Process]
     ) -> None:
-        self.end, other = _FORK.Pipe()
-        inherited = [self.end, *(process.end for process in before)]
         self.number = number
         self.work: tuple[Task, Future[Any]] | None = None
-        self.process = _FORK.Process(
-            target=run,
-            args=(other, inherited, dataset, batchify_fn),
-            name=f"DataLoader-{number}",
-            daemon=True,
-        )
-        self.process.start()
-        other.close()
+        with _FORKING:
+            self.end, other = _FORK.Pipe()
+            inherited = [self.end, *(process.end for process in before)]
+            self.process = _FORK.Process(
+                target=run,
+                args=(other, inherited, dataset, batchify_fn),
+                name=f"DataLoader-{number}",
+                daemon=True,
+            )
+            self.process.start()
+            other.close()
 
     def give(self, task: Task, future: Future[Any]) -> None:
         """Sends a task to the process, which waits for one."""
+        try:
+            message = Message(task)
+        except Exception as error:  # an index that cannot be sent
+            future.set_exception(error)
+            return
         self.work = task, future
-        with contextlib.suppress(OSError):  # it died: its sentinel tells
-            Message(task).send(self.end)
+        with contextlib.suppress(OSError):  # it died: its end tells
+            message.send(self.end)
 
     def told(self, reason: str) -> WorkerError:
         """What is said of a process that makes no more batches."""
@@ -62,10 +71,12 @@ class Process:
             f"[DataLoader] worker {self.number} (process {self.process.pid}) {reason}{samples}"
         )
 
-    def end_of_it(self) -> WorkerError:
-        """What is said of one that has died."""
+    def end_of_it(self, error: Exception) -> WorkerError:
+        """What is said of one that has died, or from which nothing can be received any more."""
         self.process.join(1)
         code = self.process.exitcode
+        if code is None:
+            return self.told(f"sent what could not be received, {error},")
         if code is not None and code < 0:
             return self.told(f"was killed by {signal.Signals(-code).name}")
         return self.told(f"ended with exit code {code}")
@@ -129,6 +140,13 @@ class ProcessPool:
     # ---- the thread ----
 
     def _serve(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # a fault of this module: nobody shall wait for ever
+            self.broken = WorkerError(f"[DataLoader] the thread that serves the processes failed: {error!r}")
+        self._end()
+
+    def _work(self) -> None:
         ends: dict[Any, Process] = {process.end: process for process in self._processes}
         while not self._stopping and self._gone.empty() and self.broken is None:
             self._give_work()
@@ -137,6 +155,8 @@ class ProcessPool:
                     self._woken.recv_bytes()
                 elif not self._take(ends[end]):
                     break
+
+    def _end(self) -> None:
         self._fail_all(
             self.broken or WorkerError("[DataLoader] the loader was stopped before the batch was made")
         )
@@ -163,8 +183,8 @@ class ProcessPool:
         """Takes what a process has sent; False if that is its end."""
         try:
             made = receive(process.end)
-        except (EOFError, OSError):
-            self.broken = process.end_of_it()
+        except (EOFError, OSError) as error:
+            self.broken = process.end_of_it(error)
             return False
         except Exception as error:  # what it sent cannot be read here
             made = Failure(None, f"{type(error).__name__}: {error}")

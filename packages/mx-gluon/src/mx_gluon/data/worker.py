@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
+import sys
 import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-import numpy as np
+from numpy import random as np_random
 
 from mx_gluon.data.batches import Message, pickled, receive
 from mx_ndarray import random as mx_random
@@ -62,17 +64,26 @@ def run(
         other.close()
     try:
         while True:
-            _answer(receive(own), dataset, batchify_fn).send(own)
+            message = _answer(receive(own), dataset, batchify_fn)
+            _flush()  # it may be ended as soon as its last batch is taken
+            message.send(own)
     except (EOFError, OSError):
         pass  # the loader is gone
     finally:
         os._exit(0)  # what the program registered for its own exit is not this process's
 
 
+def _flush() -> None:
+    """Writes what samples have printed."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # none, or closed
+            stream.flush()
+
+
 def _answer(task: Task, dataset: Any, batchify_fn: Callable[[Sequence[Any]], Any]) -> Message:
     try:
         random.seed(task.seed)
-        np.random.seed(task.seed)
+        np_random.seed(task.seed)
         mx_random.seed(task.seed)
         return Message(batchify_fn([dataset[i] for i in task.samples]))
     except BaseException as error:
