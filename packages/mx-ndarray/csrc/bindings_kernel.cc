@@ -33,12 +33,7 @@ class PythonKernel final : public ForeignKernel {
       return nullptr;
     } catch (...) {
       raise_current();
-      bool stopped = false;
-      mx_failure* failure = take_python_failure(&stopped);
-      if (FailureRef* const to_pusher = stopped_inline(); stopped && to_pusher != nullptr) {
-        *to_pusher = FailureRef::retained(failure);
-      }
-      return failure;
+      return take_python_failure();
     }
   }
 

@@ -93,13 +93,8 @@ mx_failure* execute(const Call& call, const mx_run_context& run, Execution execu
                     const double* scalars, uint32_t n_scalars, bool is_train, uint64_t random_key,
                     uint64_t random_offset, DynamicOutputs* dynamic) noexcept;
 
-// Where a Python kernel that a handler of a signal has ended leaves its failure: in the push of this thread that runs
-// it.  NULL on a thread that pushes nothing.
-FailureRef*& stopped_inline() noexcept;
-
 // Pushes a call to the engine; `origin` is NULL or lives as long as the process.  Throws Error; a
-// naive engine's failure is thrown as FailureError, and so is that of a kernel which a handler of a
-// signal ended while it ran inline: the handler's exception is the pusher's, whoever reads the result.
+// naive engine's failure is thrown as FailureError.
 void push(Call& call, Array* const* inputs, uint32_t n_inputs, Array* const* outputs,
           const uint8_t* req, uint32_t n_outputs, const double* scalars, uint32_t n_scalars,
           bool is_train, int32_t priority, const char* origin);

@@ -276,39 +276,11 @@ bool contains(mx_variable* const* list, uint32_t n, const mx_variable* variable)
   return std::find(list, list + n, variable) != list + n;
 }
 
-// Sets `stopped_inline()` for its life.
-class Stopped {
- public:
-  Stopped() noexcept : outer_(std::exchange(stopped_inline(), &failure_)) {}
-  Stopped(const Stopped&) = delete;
-  Stopped& operator=(const Stopped&) = delete;
-  ~Stopped() { stopped_inline() = outer_; }
-
-  // Throws what was left there; the failure counts as seen, which marks `variable`, too.
-  void rethrow(const mx_engine_api* engine, mx_variable* variable) {
-    if (!failure_) return;
-    mx_failure* seen = nullptr;
-    mx_error error{};  // an operation inside of another one may not wait: then it is seen later
-    engine->wait_for_variable(engine->self, variable, 0, 0, &seen, &error);
-    const FailureRef dropped(seen);
-    throw FailureError{std::move(failure_)};
-  }
-
- private:
-  FailureRef failure_;
-  FailureRef* const outer_;
-};
-
 struct Deleter {
   void operator()(Task* task) const noexcept { Task::destroy(task); }
 };
 
 }  // namespace
-
-FailureRef*& stopped_inline() noexcept {
-  thread_local FailureRef* place = nullptr;
-  return place;
-}
 
 void push(Call& call, Array* const* inputs, uint32_t n_inputs, Array* const* outputs,
           const uint8_t* req, uint32_t n_outputs, const double* scalars, uint32_t n_scalars,
@@ -356,10 +328,8 @@ void push(Call& call, Array* const* inputs, uint32_t n_inputs, Array* const* out
   const mx_engine_api* engine = Runtime::instance().engine();
   mx_failure* failure = nullptr;
   mx_error error{};
-  Stopped stopped;
   check(engine->push(engine->self, &operation, &failure, &error), error);
   if (failure != nullptr) throw FailureError{FailureRef(failure)};
-  stopped.rethrow(engine, operation.writes[0]);
 }
 
 }  // namespace mx::nd

@@ -369,11 +369,9 @@ inline mx_failure* failure_of(PyObject* error) noexcept {
 
 }  // namespace detail
 
-// Takes the current Python exception, with its traceback, into a failure.  `of_a_handler`, unless NULL, receives whether
-// a handler of a signal has raised it, Ctrl-C included.  GIL held.
-inline mx_failure* take_python_failure(bool* of_a_handler = nullptr) noexcept {
+// Takes the current Python exception, with its traceback, into a failure.  GIL held.
+inline mx_failure* take_python_failure() noexcept {
   PyObject* value = take_exception();
-  if (of_a_handler != nullptr) *of_a_handler = value != nullptr && detail::is_of_a_handler(value);
   if (value != nullptr) detail::clear_frames(value);
   mx_failure* failure = detail::failure_of(value);
   if (failure->release != detail::release_native) {
