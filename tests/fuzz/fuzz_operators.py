@@ -226,6 +226,7 @@ def work(seed: int, numbers: range) -> None:
     import mx
     from mx_core.services import storage
 
+    os.environ.setdefault("MX_SYNC_TIMEOUT", "0.5")  # seconds: no call has a second device that joins it
     names = operators_called()
     storage("cpu").set_limit(ARRAYS)
     mx.nd.waitall()
