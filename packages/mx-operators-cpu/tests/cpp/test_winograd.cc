@@ -2,6 +2,7 @@
 //
 // Winograd's algorithm in float32 and in float64 against the sums it stands for, in a wider type.
 #include "convolution/first_layer_gradient.hpp"
+#include "convolution/winograd/row_window.hpp"
 #include "convolution/winograd/winograd_convolution.hpp"
 #include "convolution/winograd/winograd_gradient.hpp"
 
@@ -242,6 +243,39 @@ void images_with_few_channels() {
   }
 }
 
+// Where a dimension is 0: the gradient has zeros. With pixels of padding alone there are results.
+void images_without_pixels_or_results() {
+  for (const WinogradProblem& p : {WinogradProblem{2, 4, 0, 16, 4, 0, 16, 1, 1}, {2, 0, 4, 16, 0, 4, 16, 1, 1},
+                                   {0, 4, 4, 16, 4, 4, 16, 1, 1}, {2, 4, 0, 16, 4, 2, 16, 1, 2},
+                                   {2, 0, 4, 16, 2, 4, 16, 2, 1}}) {
+    const FilterLayout rows{kFilter * kFilter, p.channels * kFilter * kFilter, kFilter, 1};
+    for (bool channels_last : {false, true}) {
+      const WinogradGradient<double> made(p, 2, channels_last);
+      if (p.tiles() > 0 && !uses_avx512()) continue;
+      const Array<double> data(data_size(p)), out_grad = drawn<double>(out_size(p), 6);
+      Array<double> gradient(filter_size(p), NAN), space(static_cast<size_t>(made.workspace_size()), NAN);
+      made.run(data.data(), out_grad.data(), gradient.data(), rows, space.data());
+      CHECK(gradient == Array<double>(filter_size(p), 0.0));
+    }
+  }
+}
+
+// Copies of rows are found where they lie; no pointer before them is formed.
+void rows_of_a_window() {
+  constexpr int64_t kImages = 2, kChannels = 3, kHeight = 10, kWidth = 5, kRoom = 4;
+  const Images<double> images{kImages, kChannels, kHeight * kWidth};
+  const Array<double> data = drawn<double>(static_cast<size_t>(images.size()), 9);
+  Array<double> last(data.size()), room(static_cast<size_t>(kRoom * kWidth * kChannels));
+  images.to_channels_last(data.data(), last.data());
+  RowWindow<double> window(data.data(), images, kWidth, kRoom, room.data());
+  for (int64_t begin = 0; begin + 2 <= kImages * kHeight; ++begin) {
+    const Pixels<double> found = window.reach(begin, begin + 2, kImages * kHeight);
+    CHECK(found.from == room.data() && found.missing <= begin * kWidth * kChannels);
+    for (int64_t i = begin * kWidth * kChannels; i < (begin + 2) * kWidth * kChannels; ++i)
+      CHECK(*found.at(i) == last[static_cast<size_t>(i)]);
+  }
+}
+
 void of_float32() {
   every_geometry<float>();
   large_filters<float>({{1, 40, 40, 160, 40, 40, 192, 1, 1}, {1, 11, 12, 256, 11, 12, 128, 1, 1}});
@@ -267,8 +301,10 @@ void what_pays() {
 }  // namespace
 
 int main() {
+  test::run({{"images without pixels or results", images_without_pixels_or_results},
+             {"rows of a window", rows_of_a_window}});
   if (!uses_avx512()) {
-    std::puts("skipped: the processor has no AVX-512");
+    std::puts("the rest is skipped: the processor has no AVX-512");
     return 0;
   }
   return test::run({{"of float32", of_float32}, {"of float64", of_float64},

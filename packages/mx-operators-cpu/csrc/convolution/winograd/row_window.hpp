@@ -6,10 +6,11 @@
 #include <algorithm>
 
 #include "convolution/winograd/channel_order.hpp"
+#include "convolution/winograd/tiles.hpp"
 
 namespace mx::cpu {
 
-// Rows count through all images.  Without a capacity, the tensor has channels last and is not copied.
+// Rows count through all images.  Without a capacity, the tensor has channels last, or no rows, and is not copied.
 // Threads: one at a time.
 template <class T>
 class RowWindow {
@@ -19,14 +20,14 @@ class RowWindow {
 
   // The tensor with channels last, of which the rows [begin, end) are there until the next call; at most `capacity`.
   // What is copied ahead ends before `limit`.  Copies on the calling thread's team.
-  const T* reach(int64_t begin, int64_t end, int64_t limit) {
-    if (capacity_ == 0) return given_;
+  Pixels<T> reach(int64_t begin, int64_t end, int64_t limit) {
+    if (capacity_ == 0) return {given_};
     if (begin < begin_ || end > end_) {
       begin_ = begin;
       end_ = std::max(end, std::min(limit, begin + capacity_));
       images_.to_channels_last(given_, begin_ * width_, end_ * width_, room_);
     }
-    return room_ - begin_ * width_ * images_.channels;
+    return {room_, begin_ * width_ * images_.channels};
   }
 
  private:

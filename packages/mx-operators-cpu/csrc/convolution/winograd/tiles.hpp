@@ -76,11 +76,20 @@ void for_pixels(int64_t image, int64_t y, int64_t x, int64_t side, int64_t heigh
   }
 }
 
+// A tensor of images with channels last, of which the first elements may not be in memory.
+template <class T>
+struct Pixels {
+  const T* from;
+  int64_t missing = 0;  // elements before `from`
+
+  const T* at(int64_t element) const { return from + (element - missing); }
+};
+
 // The points of a tile's patch, at `out`; `step` from one to the next.
 template <class T>
-void data_points(const WinogradProblem& problem, const T* data, int64_t index, T* out, int64_t step);
+void data_points(const WinogradProblem& problem, const Pixels<T>& data, int64_t index, T* out, int64_t step);
 // The points of the gradients of a tile's results.
 template <class T>
-void gradient_points(const WinogradProblem& problem, const T* out_grad, int64_t index, T* out, int64_t step);
+void gradient_points(const WinogradProblem& problem, const Pixels<T>& out_grad, int64_t index, T* out, int64_t step);
 
 }  // namespace mx::cpu

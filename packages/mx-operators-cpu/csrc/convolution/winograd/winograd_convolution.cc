@@ -81,7 +81,7 @@ template <class T>
 void MinimalConvolution<T>::transform_tiles(const T* data, int64_t first, int64_t begin, int64_t end,
                                             const Space& space) const {
   for (int64_t t = begin; t < end; ++t)
-    data_points(problem_, data, first + t, space.data_points + t * space.data.row, space.data.step);
+    data_points(problem_, Pixels<T>{data}, first + t, space.data_points + t * space.data.row, space.data.step);
 }
 
 // `panel_points`: where the panel's filters are.

@@ -49,7 +49,8 @@ int64_t capacity(const WinogradProblem& p, int64_t group, int64_t row_size, int6
     const Rows touched = rows_of(p, first, std::min(p.tiles(), first + group));
     most = std::max(most, touched.end - touched.begin);
   }
-  return std::min(rows, std::max(most, kWindowBytes / (row_size * static_cast<int64_t>(sizeof(T)))));
+  const int64_t bytes = std::max<int64_t>(row_size, 1) * static_cast<int64_t>(sizeof(T));
+  return std::min(rows, std::max(most, kWindowBytes / bytes));
 }
 
 }  // namespace
@@ -57,7 +58,7 @@ int64_t capacity(const WinogradProblem& p, int64_t group, int64_t row_size, int6
 template <class T>
 WinogradGradient<T>::WinogradGradient(const WinogradProblem& problem, int threads, bool channels_last)
     : problem_(problem), threads_(threads) {
-  const int64_t tiles = problem.tiles();
+  const int64_t tiles = std::max<int64_t>(problem.tiles(), 1);
   apart_ = fits_apart<T>(problem, threads);
   if (apart_) {
     group_ = ceil_div(tiles, ceil_div(ceil_div(tiles, kGroupOfSums), threads) * threads);
@@ -104,7 +105,7 @@ struct WinogradGradient<T>::Windows {
   RowWindow<T> data, out_grad;
 
   // The tensors with channels last, as far as tiles [begin, end) reach; those before `limit` are next.
-  Tensors reach(int64_t begin, int64_t end, int64_t limit) {
+  Reached reach(int64_t begin, int64_t end, int64_t limit) {
     const Rows rows = data_rows(problem, begin, end), out_rows = result_rows(problem, begin, end);
     return {data.reach(rows.begin, rows.end, data_rows(problem, begin, limit).end),
             out_grad.reach(out_rows.begin, out_rows.end, result_rows(problem, begin, limit).end)};
@@ -131,7 +132,7 @@ auto WinogradGradient<T>::windows(const Tensors& given, T* workspace, int copy) 
 }
 
 template <class T>
-void WinogradGradient<T>::transform_tiles(const Tensors& tensors, int64_t first, int64_t begin, int64_t end,
+void WinogradGradient<T>::transform_tiles(const Reached& tensors, int64_t first, int64_t begin, int64_t end,
                                           const Space& s) const {
   for (int64_t t = begin; t < end; ++t) {
     data_points(problem_, tensors.data, first + t, s.data_points + t * s.data.row, s.data.step);
@@ -156,9 +157,20 @@ void WinogradGradient<T>::deliver(const T* sums, int64_t step, int64_t filter, i
     transform_filter_gradient(sums + c, step, gradient + filter * layout.output + (first + c) * layout.input, layout);
 }
 
+// The gradient where there are no results.
+template <class T>
+void WinogradGradient<T>::clear(T* gradient, const FilterLayout& layout) const {
+  for (int64_t filter = 0; filter < problem_.filters; ++filter)
+    for (int64_t channel = 0; channel < problem_.channels; ++channel)
+      for (int64_t i = 0; i < kFilter; ++i)
+        for (int64_t j = 0; j < kFilter; ++j)
+          gradient[filter * layout.output + channel * layout.input + i * layout.row + j * layout.column] = 0;
+}
+
 template <class T>
 void WinogradGradient<T>::run(const T* data, const T* out_grad, T* gradient, const FilterLayout& layout,
                               T* workspace) const {
+  if (problem_.tiles() == 0) return clear(gradient, layout);
   const Tensors given{data, out_grad};
   if (by_panels_) return run_by_panels(given, gradient, layout, workspace);
   const int copies = apart_ ? sum_apart(given, workspace) : sum_together(given, workspace);
@@ -206,7 +218,7 @@ int WinogradGradient<T>::sum_together(const Tensors& given, T* workspace) const 
   Windows touched = windows(given, workspace, 0);
   for (int64_t first = 0; first < tiles; first += group_) {
     const int64_t n = std::min(group_, tiles - first);
-    const Tensors tensors = touched.reach(first, first + n, tiles);
+    const Reached tensors = touched.reach(first, first + n, tiles);
     parallel_shares(n, [&](int64_t begin, int64_t end) { transform_tiles(tensors, first, begin, end, ours); });
     parallel_shares(kPoints * panels, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
@@ -224,7 +236,7 @@ void WinogradGradient<T>::run_by_panels(const Tensors& given, T* gradient, const
   const int64_t tiles = problem_.tiles();
   const Space ours = space(workspace, 0);
   Windows touched = windows(given, workspace, 0);
-  const Tensors tensors = touched.reach(0, tiles, tiles);
+  const Reached tensors = touched.reach(0, tiles, tiles);
   parallel_shares(tiles, [&](int64_t begin, int64_t end) { transform_tiles(tensors, 0, begin, end, ours); });
   const auto share = [&](int64_t begin, int64_t end, int thread) {
     T* sums = ours.sums + thread * ours.sum.size();

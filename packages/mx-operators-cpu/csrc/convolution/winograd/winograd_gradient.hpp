@@ -11,7 +11,7 @@ namespace mx::cpu {
 template <class T>
 class WinogradGradient {
  public:
-  // Images with channels first are copied, some rows at once.
+  // Images with channels first are copied, some rows at once. There may be no pixels, or no results.
   WinogradGradient(const WinogradProblem& problem, int threads, bool channels_last = true);
   int64_t workspace_size() const;  // elements
   void run(const T* data, const T* out_grad, T* gradient, const FilterLayout& layout, T* workspace) const;
@@ -21,14 +21,18 @@ class WinogradGradient {
   struct Tensors {
     const T *data, *out_grad;
   };
+  struct Reached {
+    Pixels<T> data, out_grad;
+  };
   struct Windows;
   Space space(T* workspace, int copy) const;
   int64_t spaces_size() const;
   int64_t rows_size() const;
   Windows windows(const Tensors& given, T* workspace, int copy) const;
-  void transform_tiles(const Tensors& tensors, int64_t first, int64_t begin, int64_t end,
+  void transform_tiles(const Reached& tensors, int64_t first, int64_t begin, int64_t end,
                        const Space& space) const;
   void multiply_panel(int64_t channel, int64_t point, int64_t tiles, bool add, T* sums, const Space& space) const;
+  void clear(T* gradient, const FilterLayout& layout) const;
   int sum_apart(const Tensors& given, T* workspace) const;
   int sum_together(const Tensors& given, T* workspace) const;
   void run_by_panels(const Tensors& given, T* gradient, const FilterLayout& layout, T* workspace) const;
