@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mx_core import plugins
 from mx_core.errors import ArgumentError, FileFormatError, ShapeError
 from mx_io import codecs, image, pixels
-from mx_ndarray import NDArray
+from mx_ndarray import NDArray, nd
 
 
 def gradient(height: int, width: int) -> np.ndarray:
@@ -81,6 +81,36 @@ def test_short_side_and_scale_down():
     assert image.resize_short(gradient(30, 20), 10).shape == (15, 10, 3)
     assert image.scale_down((640, 480), (720, 120)) == (640, 106)
     assert image.scale_down((100, 100), (50, 50)) == (50, 50)
+
+
+@pytest.mark.parametrize(
+    ("interp", "size"),
+    [
+        (i, size)
+        for i in (0, 1, 2, 3, 4, 9)
+        for size in ((5, 4), (13, 17), (20, 3))
+        if i != 3 or size == (5, 4)
+    ],
+)
+def test_resized_fractions_stay_fractions(interp, size):
+    """As those of 8-bit images, whose results differ from them by rounding alone."""
+    picture = np.random.default_rng(interp).integers(0, 256, (9, 8, 3), np.uint8)
+    expected = image.imresize(picture, *size, interp).asnumpy().astype(float) / 255
+    for dtype, tolerance in (("float32", 1.3 / 255), ("float64", 1.3 / 255), ("float16", 1.6 / 255)):
+        made = image.imresize(nd.array(picture / 255, dtype=dtype), *size, interp)
+        assert made.dtype == np.dtype(dtype) and made.shape == (size[1], size[0], 3)
+        assert abs(np.clip(made.asnumpy().astype(float), 0, 1) - expected).max() < tolerance, dtype
+    wide = image.imresize(nd.array(picture * 1000.0, dtype="int32"), *size, interp).asnumpy()
+    assert wide.dtype == np.int32 and abs(np.clip(wide, 0, 255_000) / 255_000 - expected).max() < 1.3 / 255
+    mean = image.center_crop((picture / 255).astype(np.float32), (24, 27), 1)[0].asnumpy().mean()
+    assert abs(mean - (picture / 255).mean()) < 0.05
+
+
+def test_enlarging_by_area_weighs_two_neighbours():
+    """Numbers of OpenCV 3.4, which MXNet calls."""
+    row = np.array([[[0.0], [1.0], [0.5]]], np.float32)
+    made = image.imresize(row, 4, 1, 3).asnumpy().ravel()
+    assert np.allclose(made, [0, 2 / 3, 5 / 6, 0.5], atol=1e-6)
 
 
 def test_normalising_is_float32():
@@ -161,5 +191,9 @@ def test_what_is_no_image_is_refused():
         image.imresize(np.zeros((3, 4), np.uint8), 2, 2)
     with pytest.raises(ArgumentError, match="interp: expected 0 to 4 or 9, got 5"):
         image.imresize(gradient(4, 4), 2, 2, 5)
+    with pytest.raises(ArgumentError, match="interp: expected 0 to 4 or 9, got 5"):
+        image.imresize(gradient(4, 4).astype(np.float32), 2, 2, 5)
     with pytest.raises(ArgumentError, match="sides from 1 to"):
         image.imresize(gradient(4, 4), 0, 2)
+    with pytest.raises(ArgumentError, match="sides of 1 or more, got width 0"):
+        image.imresize(gradient(4, 4).astype(np.float32), 0, 2)

@@ -15,6 +15,7 @@ import numpy as np
 
 from mx_core.errors import ArgumentError, ShapeError
 from mx_io import pixels
+from mx_io.image import mixing
 
 Array = np.ndarray[Any, Any]
 #: Place and size of a crop: x0, y0, width, height.
@@ -28,14 +29,13 @@ def check_image(image: Array, function: str) -> None:
 
 
 def resize(image: Array, width: int, height: int, interp: int = 1) -> Array:
-    """Resize; other element types than uint8 are rounded to it and converted back."""
+    """Resize; results have the element type of the image."""
     check_image(image, "imresize")
     if interp == 10:
         interp = random.randint(0, 4)
     if image.dtype == np.uint8:
         return pixels.resize(image, width, height, interp)
-    rounded = np.clip(np.rint(image), 0, 255).astype(np.uint8)
-    return pixels.resize(rounded, width, height, interp).astype(image.dtype)
+    return mixing.resize(image, width, height, interp)
 
 
 def resize_short(image: Array, size: int, interp: int) -> Array:
