@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from mx_core.context import cpu, cpu_pinned
-from mx_core.errors import ArgumentError, MXNetError
+from mx_core.errors import ArgumentError, DTypeError, MXNetError
 from mx_gluon import data
 from mx_gluon.errors import WorkerError, WorkerTimeoutError
 from mx_ndarray import nd
@@ -292,6 +292,32 @@ def test_arguments_that_contradict_each_other(options: dict[str, Any], message: 
         data.DataLoader([1, 2], **options)
     with pytest.raises(AssertionError, match="timeout must be positive"):
         data.DataLoader([1, 2], 1, timeout=0)
+
+
+def test_a_batch_sampler_need_not_know_its_length() -> None:
+    class Pairs(data.Sampler):
+        def __iter__(self) -> Any:
+            return iter([[0, 1], [2]])
+
+    class Unsure(Pairs):
+        def __len__(self) -> int:
+            return 0
+
+    for sampler in (Pairs(), Unsure()):
+        for workers in (0, 1):
+            loader = data.DataLoader([1, 2, 3], batch_sampler=sampler, num_workers=workers)
+            assert [batch.asnumpy().tolist() for batch in loader] == [[1, 2], [3]]
+    with pytest.raises(ArgumentError, match="must not be specified if batch_sampler"):
+        data.DataLoader([1, 2, 3], 2, batch_sampler=Pairs())
+
+
+@pytest.mark.parametrize(("sample", "kind"), [({"x": 1}, "dict"), ("text", "str"), (None, "NoneType")])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_samples_that_make_no_array(sample: Any, kind: str, workers: int) -> None:
+    with pytest.raises(
+        DTypeError, match=f"samples: expected NDArrays.*got {kind}; give the DataLoader a batchify_fn"
+    ):
+        next(iter(data.DataLoader([sample] * 2, 2, num_workers=workers)))
 
 
 def test_data_sets_say_what_is_wrong() -> None:

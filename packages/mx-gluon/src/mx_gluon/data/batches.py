@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mx_core.context import Context
+from mx_core.errors import DTypeError
 from mx_ndarray import NDArray, nd, shared_memory
 
 
@@ -38,6 +39,11 @@ def _stacked(data: Sequence[Any], context: Context | None) -> Any:
     if isinstance(first, tuple):
         return [_stacked(part, context) for part in zip(*data, strict=True)]
     array = np.asarray(data)
+    if array.dtype.kind in "OUSV" and not isinstance(first, (np.ndarray, np.generic)):
+        raise DTypeError(
+            f"[default_batchify_fn] samples: expected NDArrays, numbers, NumPy arrays or tuples of these, got "
+            f"{type(first).__name__}; give the DataLoader a batchify_fn, or the data set a transform"
+        )
     return nd.array(array, context, array.dtype)
 
 

@@ -99,14 +99,14 @@ class DataLoader:
         if not timeout > 0:
             raise RefusedError(f"[DataLoader] timeout must be positive, given {timeout}")
         self._dataset = dataset
-        self._batch_sampler = batch_sampler or _sampler(dataset, batch_size, shuffle, sampler, last_batch)
-        if batch_sampler is not None and (
-            batch_size is not None or shuffle or sampler is not None or last_batch
-        ):
+        if batch_sampler is None:
+            batch_sampler = _sampler(dataset, batch_size, shuffle, sampler, last_batch)
+        elif batch_size is not None or shuffle or sampler is not None or last_batch:
             raise ArgumentError(
                 "[DataLoader] batch_size, shuffle, sampler and last_batch must not be specified if batch_sampler is "
                 "specified"
             )
+        self._batch_sampler = batch_sampler
         self._num_workers = max(0, num_workers)
         self._threaded = thread_pool
         processes = self._num_workers > 0 and not thread_pool
