@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -338,3 +340,85 @@ class TestParametersThatChangePlaces:
         params["w"].reset_ctx(cpu(1))
         with pytest.raises(AssertionError, match=r"must be on the same contexts: w is on \[cpu\(1\)\], v on"):
             trainer.step(1)
+
+
+class TestParametersThatAreCast:
+    @pytest.mark.parametrize("settings", [("sgd", {"momentum": 0.9}), ("adam", {}), ("sgd", {})])
+    @pytest.mark.parametrize("contexts", [[cpu(0)], [cpu(0), cpu(1)]])
+    @pytest.mark.parametrize("precise", [False, True])
+    def test_after_steps(self, settings: Any, contexts: Any, precise: bool) -> None:
+        """States of another type are refused, by the parameter's name; where there are none, training goes on."""
+        kind, more = settings
+        for before, after in (("float32", "float16"), ("bfloat16", "float32")):
+            params = weights(contexts=contexts)
+            params["w"].cast(before)
+            trainer = Trainer(params, kind, {"multi_precision": precise, **more}, update_on_kvstore=False)
+            differentiate(params["w"])
+            trainer.step(1)
+            params["w"].cast(after)
+            differentiate(params["w"])
+            keeps = kind == "adam" or bool(more) or (precise and before == "bfloat16")
+            if keeps:
+                for _ in range(2):
+                    with pytest.raises(
+                        ArgumentError, match=f"w was cast from {before} to {after}.*a new Trainer"
+                    ):
+                        trainer.step(1)
+                params["w"].cast(before)
+                differentiate(params["w"])
+            trainer.step(1)
+            assert params["w"].data(cpu(0)).asnumpy().max() < -0.001
+
+    def test_in_a_store(self) -> None:
+        params = weights(contexts=[cpu(0), cpu(1)])
+        trainer = Trainer(params, "sgd")
+        params["w"].cast("float16")  # before the first step
+        differentiate(params["w"])
+        trainer.step(1)
+        params["w"].cast("float32")
+        differentiate(params["w"])
+        with pytest.raises(ArgumentError, match="w was cast from float16 to float32"):
+            trainer.step(1)
+
+
+def test_a_parameter_that_is_given_twice_is_updated_once() -> None:
+    for kind in ("sgd", "adam"):
+        params = weights("a", "b")
+        trainer = Trainer([*params.values(), *params.values()], kind, {"learning_rate": 0.5})
+        differentiate(*params.values())
+        with pytest.raises(StaleGradientError, match="gradient of a on .*was given to the Trainer twice"):
+            trainer.step(1)
+        trainer.step(1, ignore_stale_grad=True)
+        for param in params.values():
+            np.testing.assert_allclose(param.data().asnumpy(), [-0.5, -0.5], rtol=1e-6)
+
+
+class TestCopies:
+    @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+    def test_of_a_network_have_no_trainer(self, duplicate: Any) -> None:
+        net = nn.Dense(2, in_units=2)
+        net.initialize(ctx=[cpu(0), cpu(1)])
+        trainer = Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+        differentiate(*net.collect_params().values())
+        trainer.step(2)  # with a store, which cannot be copied
+        other = duplicate(net)
+        assert net.weight._trainer is trainer and other.weight._trainer is None
+        before = net.weight.data(cpu(0)).asnumpy()
+        own = Trainer(other.collect_params(), "sgd", {"learning_rate": 0.5})
+        differentiate(*other.collect_params().values())
+        own.step(2)
+        np.testing.assert_allclose(other.weight.data(cpu(1)).asnumpy(), before - 0.5, rtol=1e-6)
+        np.testing.assert_array_equal(net.weight.data(cpu(0)).asnumpy(), before)
+
+    @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+    def test_of_a_network_with_its_trainer(self, duplicate: Any) -> None:
+        params = weights()
+        trainer = Trainer(params, "sgd", {"momentum": 0.5, "learning_rate": 1.0})
+        differentiate(*params.values())
+        trainer.step(1)
+        others, other = duplicate((params, trainer))
+        assert others["w"]._trainer is other and params["w"]._trainer is trainer
+        for these, each in ((params, trainer), (others, other)):
+            differentiate(*these.values())
+            each.step(1)
+            assert these["w"].data().asnumpy().tolist() == [-2.5, -2.5]

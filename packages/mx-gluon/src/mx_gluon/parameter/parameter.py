@@ -112,6 +112,9 @@ class Parameter:
     def __repr__(self) -> str:
         return f"Parameter {self.name} (shape={self.shape}, dtype={self.dtype})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_trainer": None}  # which a copy of the trainer sets
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if (
@@ -349,6 +352,8 @@ class Parameter:
         """Changes the element type of values and gradients, which become new arrays."""
         dtypes.code(dtype, f"[Parameter {self.name}] cast")
         self._dtype, self._var = dtype, None
+        if self._trainer is not None:
+            self._trainer._types_known = False
         if self._data is None:
             return
         with autograd.pause():

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+from mx_core import dtypes
 from mx_core.context import Context
 from mx_core.errors import ArgumentError, MXNetError, SettingError
 from mx_core.files import atomic_write
@@ -76,6 +77,9 @@ class Trainer:
                 raise ArgumentError(f"[Trainer] params: expected Parameters, got {param!r} among them")
             param._set_trainer(self)
         self._params: list[Parameter] = list(params)
+        first = {id(param): i for i, param in reversed(list(enumerate(params)))}
+        #: places of parameters that were given before, which are updated once
+        self._repeated = {i for i, param in enumerate(params) if first[id(param)] != i}
         self._contexts = self._check_contexts()
         self._places_known = True
         self._optimizer = self._made_optimizer(optimizer, optimizer_params)
@@ -85,6 +89,11 @@ class Trainer:
         self._wanted_place = update_on_kvstore
         self._compression_params = compression_params
         self._reset_kvstore()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for param in self._params:
+            param._set_trainer(self)
 
     def _check_contexts(self) -> list[Context]:
         contexts: list[Context] | None = None
@@ -120,6 +129,8 @@ class Trainer:
         self._kvstore: KVStoreBase | None = None
         self._update_on_kvstore = False
         self._params_to_init = dict(enumerate(self._params))
+        self._types: list[int] = []
+        self._types_known = True
 
     def _values_changed(self, param: Parameter) -> None:
         """Tells the trainer that a program has set a parameter, which the store may hold."""
@@ -132,6 +143,8 @@ class Trainer:
         """Makes the store, and gives it parameters that have values by now."""
         if not self._places_known:
             self._follow()
+        if not self._types_known:
+            self._check_types()
         if not self._kv_initialized:
             self._init_kvstore()
         waiting = {}
@@ -156,6 +169,19 @@ class Trainer:
                 self._reset_kvstore()
         self._places_known = True
 
+    def _check_types(self) -> None:
+        """Refuses parameters that were cast after the optimizer had made states of the former type."""
+        for i, (param, before) in enumerate(zip(self._params, self._types, strict=False)):
+            now = dtypes.code(param.dtype, f"[Trainer] {param.name}")
+            if now != before and (self._update_on_kvstore or not self._replicas.forget(i)):
+                raise RefusedError(
+                    f"[Trainer] {param.name} was cast from {dtypes.name(before)} to {dtypes.name(now)} after the "
+                    "optimizer had begun with it; make a new Trainer, whose states begin anew"
+                )
+        if self._kv_initialized:
+            self._reset_kvstore()
+        self._types_known = True
+
     def _init_kvstore(self) -> None:
         store = store_for(self._wanted_store, len(self._contexts))
         in_store = self._place(store) if store is not None else False
@@ -164,6 +190,7 @@ class Trainer:
                 store.set_gradient_compression(self._compression_params)
             if in_store:
                 store.set_optimizer(self._optimizer)
+        self._types = [dtypes.code(param.dtype, f"[Trainer] {param.name}") for param in self._params]
         self._kvstore, self._update_on_kvstore = store, in_store
         self._kv_initialized = True
 
@@ -285,13 +312,17 @@ class Trainer:
         arrays = [(i, param, param.list_data(), param.list_grad()) for i, param in learned]
         for i, param, weights, grads in arrays:
             for listed, weight, grad in zip(work, weights, grads, strict=True):
-                if weight._fresh_grad:
+                if weight._fresh_grad and i not in self._repeated:
                     listed.append((i, grad, weight))
                 elif not ignore_stale_grad:
+                    told = (
+                        "the parameter was given to the Trainer twice"
+                        if i in self._repeated
+                        else "no backward has written it since the last step: the loss does not depend on the parameter"
+                    )
                     raise StaleGradientError(
-                        f"[Trainer] gradient of {param.name} on {weight.context}: no backward has written it since the "
-                        "last step: the loss does not depend on the parameter; ignore_stale_grad=True leaves such "
-                        "parameters out"
+                        f"[Trainer] gradient of {param.name} on {weight.context}: {told}; ignore_stale_grad=True "
+                        "leaves such parameters out"
                     )
         return work
 

@@ -57,6 +57,14 @@ class Replicas:
         with self._memory(place) as updater:
             updater(indices, grads, weights)
 
+    def forget(self, index: int) -> bool:
+        """Has the state of a parameter made anew, if the optimizer keeps nothing for it; otherwise false."""
+        if any(updater.states.get(index) is not None for updater in self.updaters):
+            return False
+        for updater in self.updaters:
+            updater.states.pop(index, None)
+        return True
+
     def states(self) -> bytes:
         """States of the first context, in the form that MXNet reads."""
         with self._memory(0) as updater:
