@@ -288,6 +288,16 @@ def test_wrong_arguments_of_layers(make: Any, error: type[Exception], told: str)
         make()
 
 
+def test_assigned_before_the_block_is_made() -> None:
+    class Net(Block):
+        def __init__(self) -> None:
+            self.dense = nn.Dense(1)
+            super().__init__()
+
+    with pytest.raises(AttributeError, match=r"\[Net\] dense: call super\(\).__init__\(\) before"):
+        Net()
+
+
 def test_hybrid_forward_is_needed() -> None:
     with pytest.raises(NotImplementedError, match=r"HybridBlock does not define hybrid_forward"):
         HybridBlock()(nd.ones((1,)))

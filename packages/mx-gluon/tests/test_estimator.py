@@ -195,6 +195,10 @@ def test_refused(kit: Any) -> None:
         Estimator(made.net, 3)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="expected either epochs or batches, got 1 and 2"):
         made.fit(kit.loader(), epochs=1, batches=2)
+    with pytest.raises(ArgumentError, match="epochs: expected a whole number from 1 on, got -1"):
+        made.fit(kit.loader(), epochs=-1)
+    with pytest.raises(ArgumentError, match=r"batches: expected a whole number from 1 on, got 2\.5"):
+        made.fit(kit.loader(), batches=2.5)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="metrics: expected metrics of mx.metric, got 3"):
         LoggingHandler(metrics=3)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match=r'log_interval: expected a number of batches or "epoch", got 0'):

@@ -74,6 +74,24 @@ class TestParameters:
         assert block(nd.ones((1, 2), ctx=cpu(1))).context == cpu(1)
 
 
+def test_inputs_that_the_graph_has_not(tmp_path: Path) -> None:
+    net = nn.Dense(2, in_units=3, prefix="d_")
+    net.initialize()
+    net.hybridize()
+    net(nd.ones((1, 3)))
+    net.export(str(tmp_path / "d"))
+    files = [str(tmp_path / name) for name in ("d-symbol.json", "d-0000.params")]
+    for names, told in ((["x"], "'x'"), ([], "none"), (["data0", "data1"], "'data0', 'data1'")):
+        with pytest.raises(
+            AssertionError, match=f"input_names: {told} given, but file .* has no values of 'data'"
+        ):
+            SymbolBlock.imports(files[0], names, files[1])
+    block = SymbolBlock.imports(files[0], ["data", "unused"], files[1])
+    with pytest.warns(UserWarning, match="inputs 1 of the HybridBlock are not used"):
+        made = block(*[nd.ones((1, 3))] * 2)
+    assert np.array_equal(made.asnumpy(), net(nd.ones((1, 3))).asnumpy())
+
+
 def test_exports_before_it_is_called(tmp_path: Path) -> None:
     block = SymbolBlock(graph(), sym.var("data"))
     block.params["net_fc_weight"].shape = (3, 2)

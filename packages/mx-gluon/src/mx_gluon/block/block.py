@@ -68,6 +68,10 @@ class Block:
             raise TypeError(
                 f"[{self.name}] {name}: expected a {type(existing).__name__}, as it is, got a {type(value).__name__}"
             )
+        if isinstance(value, (Block, Parameter)) and "_reg_params" not in self.__dict__:
+            raise AttributeError(
+                f"[{type(self).__name__}] {name}: call super().__init__() before a block or parameter is assigned"
+            )
         if isinstance(value, Block):
             self.register_child(value, name)
         elif isinstance(value, Parameter):

@@ -252,7 +252,8 @@ class HybridBlock(Block):
                 if has_symbols
                 else "there is neither an NDArray nor a symbol"
             )
-            raise ArgumentError(f"[{self.name}] {what} among the arguments {_types((x, *args))}")
+            cure = "" if has_symbols else "; nd.array(...) makes an NDArray"
+            raise ArgumentError(f"[{self.name}] {what} among the arguments {_types((x, *args))}{cure}")
         if has_symbols:
             params: dict[str, Any] = {name: param.var() for name, param in self._reg_params.items()}
             with self.name_scope():

@@ -16,6 +16,8 @@ from mx_gluon.block.structure import flatten, kinds, regroup
 from mx_gluon.errors import RefusedError
 from mx_gluon.parameter import Parameter, ParameterDict
 from mx_gluon.parameter.filling import Contexts
+from mx_gluon.parameter.loading import brief
+from mx_ndarray import nd
 from mx_symbol import Group, Symbol, sym
 from mx_symbol.symbol.inference import STORAGE
 
@@ -96,14 +98,23 @@ class SymbolBlock(HybridBlock):
             Where they go; `cpu(0)` without.
         allow_missing, ignore_extra : bool
             Whether the file may lack parameters, or have more.
+
+        Raises
+        ------
+        RefusedError      the graph has no such input, or a value is missing or does not fit
+        MissingFileError  there is no such file
+        FileFormatError   a file is damaged
         """
         graph = sym.load(symbol_file)
         names = [input_names] if isinstance(input_names, str) else list(input_names)
         dtype = "float32" if param_file is None else None
         made = SymbolBlock(graph, [sym.var(name, dtype=dtype) for name in names])
         if param_file is not None:
-            made.collect_params().load(
-                param_file, ctx, allow_missing, ignore_extra, cast_dtype=True, dtype_source="saved"
+            saved = nd.load(param_file)
+            if isinstance(saved, dict) and not allow_missing:
+                _refuse_unnamed(graph, names, made.params, saved, param_file)
+            made.collect_params().load_dict(
+                saved, ctx, allow_missing, ignore_extra, "", param_file, cast_dtype=True, dtype_source="saved"
             )
         return made
 
@@ -163,6 +174,21 @@ class SymbolBlock(HybridBlock):
     def reset_ctx(self, ctx: Contexts) -> None:
         """Moves all parameters to other contexts."""
         self.params.reset_ctx(ctx)
+
+
+def _refuse_unnamed(
+    graph: Symbol, names: Sequence[str], params: ParameterDict, saved: Mapping[str, Any], path: str
+) -> None:
+    """Tells of variables that are in neither the file nor `input_names`, which has names of none."""
+    known = graph.list_inputs()
+    strange = [name for name in names if name not in known]
+    found = {name.removeprefix("arg:").removeprefix("aux:") for name in saved}
+    lacking = [name for name in params if name not in found]
+    if lacking and (strange or not names):
+        raise RefusedError(
+            f"[SymbolBlock] imports: input_names: {brief(names) or 'none'} given, but file {path} has no values of "
+            f"{brief(lacking)}: if that is an input of the graph, name it"
+        )
 
 
 def _refuse_sparse(graph: Symbol) -> None:

@@ -220,6 +220,11 @@ class Estimator:
             raise ArgumentError(
                 f"[Estimator] fit: expected either epochs or batches, got {epochs} and {batches}"
             )
+        for what, count in (("epochs", epochs), ("batches", batches)):
+            if count and (count < 1 or count != int(count)):
+                raise ArgumentError(
+                    f"[Estimator] fit: {what}: expected a whole number from 1 on, got {count}"
+                )
         self.max_epoch = epochs
         self.max_batch = batches
         self.batch_axis = batch_axis
