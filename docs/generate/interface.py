@@ -16,12 +16,13 @@ from mx_core import operators
 
 #: modules of `mx` under the name that most programs use
 NAMESPACES = (
-    "autograd", "callback", "context", "contrib.amp", "engine", "executor", "gluon.block",
+    "autograd", "base", "callback", "context", "contrib.amp", "contrib.autograd", "contrib.io", "contrib.tensorboard",
+    "contrib.text.embedding", "contrib.text.utils", "contrib.text.vocab", "engine", "executor", "gluon.block",
     "gluon.contrib.estimator", "gluon.contrib.nn", "gluon.data", "gluon.data.vision",
     "gluon.data.vision.transforms", "gluon.loss", "gluon.model_zoo.model_store", "gluon.model_zoo.vision",
     "gluon.nn", "gluon.parameter", "gluon.rnn", "gluon.trainer", "gluon.utils", "image", "init", "io", "kv",
-    "lr_scheduler", "metric", "mod", "model", "mon", "name", "nd", "operator", "opt", "profiler", "random",
-    "recordio", "rnn", "sym", "test_utils", "util", "viz",
+    "libinfo", "log", "lr_scheduler", "metric", "mod", "model", "mon", "name", "nd", "operator", "opt", "profiler",
+    "random", "recordio", "registry", "rnn", "runtime", "sym", "test_utils", "util", "viz",
 )  # fmt: skip
 #: names of `mx` itself that are documented nowhere else
 TOP = ("AttrScope", "MXNetError", "waitall")
@@ -29,7 +30,7 @@ TOP = ("AttrScope", "MXNetError", "waitall")
 ELSEWHERE = {
     "Context": "context", "cpu": "context", "gpu": "context", "cpu_pinned": "context", "cpu_shared": "context",
     "current_context": "context", "num_gpus": "context", "NDArray": "nd", "Symbol": "sym", "is_np_shape": "util",
-    "set_np_shape": "util",
+    "np_shape": "util", "set_np_shape": "util", "use_np_shape": "util",
 }  # fmt: skip
 #: modules that offer what others define
 COLLECTIONS = ("mx.operator", "mx_io.io", "mx_ndarray.nd", "mx_symbol.sym")

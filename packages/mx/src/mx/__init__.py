@@ -28,12 +28,16 @@ from mx_core.imports import import_by_name as _import_by_name
 if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     import mx_gluon as _mx_gluon
     import mx_kvstore as _mx_kvstore
+    from mx import base as base
     from mx import contrib as contrib
+    from mx import libinfo as libinfo
+    from mx import log as log
     from mx import operator as operator
+    from mx import registry as registry
+    from mx import runtime as runtime
     from mx import test_utils as test_utils
     from mx import util as util
     from mx_core import context as context
-    from mx_core import errors as _errors
     from mx_core import plugins as plugins
     from mx_core.context import Context as Context
     from mx_core.context import cpu as cpu
@@ -56,7 +60,9 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     from mx_symbol import sym as sym
     from mx_symbol import visualization as visualization
     from mx_symbol.graph.shape_mode import is_np_shape as is_np_shape
+    from mx_symbol.graph.shape_mode import np_shape as np_shape
     from mx_symbol.graph.shape_mode import set_np_shape as set_np_shape
+    from mx_symbol.graph.shape_mode import use_np_shape as use_np_shape
     from mx_symbol.runtime import executor as executor
     from mx_symbol.symbol import Symbol as Symbol
     from mx_symbol.symbol import attribute as attribute
@@ -72,7 +78,6 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     from mx_train import optimizer as optimizer
     from mx_train import rnn as rnn
 
-    base = _errors
     ndarray = nd
     rnd = random
     engine = _bulking
@@ -92,7 +97,7 @@ __version__ = "0.1.0"
 
 #: name -> module, or module:attribute
 _PLACES: dict[str, str] = {
-    "base": "mx_core.errors",
+    "base": "mx.base",
     "context": "mx_core.context",
     "Context": "mx_core.context:Context",
     "cpu": "mx_core.context:cpu",
@@ -115,8 +120,14 @@ _PLACES: dict[str, str] = {
     "contrib": "mx.contrib",
     "test_utils": "mx.test_utils",
     "util": "mx.util",
+    "libinfo": "mx.libinfo",
+    "log": "mx.log",
+    "registry": "mx.registry",
+    "runtime": "mx.runtime",
     "is_np_shape": "mx_symbol.graph.shape_mode:is_np_shape",
+    "np_shape": "mx_symbol.graph.shape_mode:np_shape",
     "set_np_shape": "mx_symbol.graph.shape_mode:set_np_shape",
+    "use_np_shape": "mx_symbol.graph.shape_mode:use_np_shape",
     "engine": "mx_engine.bulking",
     "sym": "mx_symbol.sym",
     "symbol": "mx_symbol.sym",

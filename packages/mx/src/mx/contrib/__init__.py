@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mx.contrib`: experimental parts of MXNet's interface. mx has `amp`, automatic mixed precision."""
+"""`mx.contrib`: mixed precision, text, TensorBoard, loaders as iterators, and former names of other modules."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import sys as _sys
 from mx.absent import explain as _explain
 from mx_core.imports import lazy
 
-__getattr__, __dir__, __all__ = lazy(__name__, {}, ["amp"])
+__getattr__, __dir__, __all__ = lazy(
+    __name__,
+    {},
+    ["amp", "autograd", "io", "nd", "ndarray", "sym", "symbol", "tensorboard", "text"],
+)
 
 _explain(_sys.modules[__name__], [__name__])

@@ -31,6 +31,15 @@ from mx.test_utils.consistency import check_consistency as check_consistency
 from mx.test_utils.consistency import check_speed as check_speed
 from mx.test_utils.consistency import compare_ndarray_tuple as compare_ndarray_tuple
 from mx.test_utils.consistency import compare_optimizer as compare_optimizer
+from mx.test_utils.datasets import download as download
+from mx.test_utils.datasets import download_model as download_model
+from mx.test_utils.datasets import get_bz2_data as get_bz2_data
+from mx.test_utils.datasets import get_cifar10 as get_cifar10
+from mx.test_utils.datasets import get_mnist as get_mnist
+from mx.test_utils.datasets import get_mnist_iterator as get_mnist_iterator
+from mx.test_utils.datasets import get_mnist_pkl as get_mnist_pkl
+from mx.test_utils.datasets import get_mnist_ubyte as get_mnist_ubyte
+from mx.test_utils.datasets import get_zip_data as get_zip_data
 from mx.test_utils.iterators import DummyIter as DummyIter
 from mx.test_utils.matrices import new_matrix_with_real_eigvals_2d as new_matrix_with_real_eigvals_2d
 from mx.test_utils.matrices import new_matrix_with_real_eigvals_nd as new_matrix_with_real_eigvals_nd

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mx.contrib.sym`: the former name of `mx.sym.contrib`."""
+
+import sys as _sys
+
+import mx_symbol.sym.contrib as _contrib
+
+_sys.modules[__name__] = _contrib
