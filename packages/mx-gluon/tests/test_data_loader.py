@@ -285,6 +285,7 @@ def test_records_are_read_by_processes(tmp_path: Any) -> None:
         ({"batch_size": 2, "batch_sampler": [[0]]}, "must not be specified if batch_sampler"),
         ({"batch_size": 2, "last_batch": "drop"}, "'keep', 'discard', or 'rollover', but got 'drop'"),
         ({"batch_size": 0}, "batch_size: expected 1 or more, got 0"),
+        ({"batch_size": nd.ones((3,))}, "batch_size: expected 1 or more, got"),
     ],
 )
 def test_arguments_that_contradict_each_other(options: dict[str, Any], message: str) -> None:

@@ -103,6 +103,16 @@ def test_exports_before_it_is_called(tmp_path: Path) -> None:
 
 
 class TestCalls:
+    def test_structure_of_inputs(self) -> None:
+        block = SymbolBlock(sym.var("a") + sym.var("b"), [sym.var("a"), sym.var("b")])
+        for one in (nd.ones((1,)), sym.var("x")):
+            with pytest.raises(
+                AssertionError, match=r"inputs of the structure \[0, 0\], got \[0, \[0\]\] \(0 is"
+            ):
+                block(one, [one])
+        assert block(nd.ones((1,)), nd.ones((1,)), None).asscalar() == 2
+        assert block(sym.var("x"), sym.var("y"), None).list_arguments() == ["x", "y"]
+
     def test_several_inputs_and_outputs(self) -> None:
         a, b = sym.var("a"), sym.var("b")
         block = SymbolBlock([a + b, a * b], [a, b])

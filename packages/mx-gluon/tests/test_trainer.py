@@ -45,6 +45,10 @@ class TestArguments:
             Trainer(3, "sgd")  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="params: expected Parameters, got 'w' among them"):
             Trainer(["w"], "sgd")  # type: ignore[list-item]
+        with pytest.raises(
+            ValueError, match=r"at least one Parameter, got none; collect_params\(\) of a block"
+        ):
+            Trainer(nn.HybridSequential().params, "sgd")
 
     def test_order_of_names(self) -> None:
         params = weights("b", "a")

@@ -12,7 +12,7 @@ import numpy as np
 from mx_core import dtypes
 from mx_core.errors import ArgumentError, MXNetError
 from mx_gluon.block.hybrid_block import HybridBlock
-from mx_gluon.block.structure import flatten, kinds, regroup
+from mx_gluon.block.structure import flatten, kinds, regroup, same_structure
 from mx_gluon.errors import RefusedError
 from mx_gluon.parameter import Parameter, ParameterDict
 from mx_gluon.parameter.filling import Contexts
@@ -136,20 +136,27 @@ class SymbolBlock(HybridBlock):
         if not has_symbols or contexts:
             raise RefusedError(f"[{self.name}] expected NDArrays or symbols, got {(x, *args)!r}")
         flat, form = flatten([x, *args], "input")
-        if form != self._in_format:
-            raise RefusedError(
-                f"[{self.name}] expected inputs of the structure {self._in_format}, got {form}"
-            )
+        self._expect_structure(form)
         inputs, graph = self._get_graph()
-        named = {str(each.name): given for each, given in zip(inputs, flat, strict=True)}
+        given = [each for each in flat if each is not None]
+        named = {str(each.name): symbol for each, symbol in zip(inputs, given, strict=True)}
         return regroup(list(graph(**named)), self._out_format)
+
+    def _expect_structure(self, form: Any) -> None:
+        if form != self._in_format and not same_structure(form, self._in_format):
+            raise RefusedError(
+                f"[{self.name}] expected inputs of the structure {self._in_format}, got {form} (0 is an array or "
+                "symbol, -1 None)"
+            )
 
     def _call_cached_op(self, *args: Any) -> Any:
         inputs = self._get_graph()[0]
-        given = [each for each in flatten(list(args), "input")[0] if each is not None]
+        flat, form = flatten(list(args), "input")
+        given = [each for each in flat if each is not None]
         if len(given) != len(inputs):
             names = ", ".join(str(each.name) for each in inputs)
             raise ArgumentError(f"[{self.name}] expected {len(inputs)} arrays ({names}), got {len(given)}")
+        self._expect_structure(form)
         return super()._call_cached_op(*args)
 
     def _graph_parameters(self) -> Mapping[str, Parameter]:

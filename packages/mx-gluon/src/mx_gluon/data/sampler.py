@@ -115,7 +115,7 @@ class BatchSampler(Sampler):
             raise ArgumentError(
                 f"[BatchSampler] last_batch must be one of 'keep', 'discard', or 'rollover', but got {last_batch!r}"
             )
-        if batch_size < 1:
+        if not isinstance(batch_size, (int, float, np.number)) or batch_size < 1:
             raise ArgumentError(f"[BatchSampler] batch_size: expected 1 or more, got {batch_size!r}")
         self._sampler = sampler
         self._batch_size = batch_size

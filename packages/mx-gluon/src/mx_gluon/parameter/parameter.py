@@ -413,8 +413,8 @@ class Parameter:
                 "through the network; or give the layers in_units, in_channels and the like"
             )
         raise MXNetError(
-            f"[Parameter {self.name}] was not initialised; initialise, and give a Trainer, what collect_params() of a "
-            "block returns: its `params` lack those of the blocks within"
+            f"[Parameter {self.name}] was not initialised: call initialize() of the block that has it; `params` of "
+            "another block lack it, unlike what collect_params() returns"
         )
 
 

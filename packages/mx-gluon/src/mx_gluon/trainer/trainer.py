@@ -47,7 +47,7 @@ class Trainer:
 
     Raises
     ------
-    ArgumentError  `params` is something else
+    ArgumentError  `params` is something else, or empty
     RefusedError   contexts of parameters differ; `optimizer_params` for an optimizer that is there already
 
     Examples
@@ -76,6 +76,11 @@ class Trainer:
             if not isinstance(param, Parameter):
                 raise ArgumentError(f"[Trainer] params: expected Parameters, got {param!r} among them")
             param._set_trainer(self)
+        if not params:
+            raise ArgumentError(
+                "[Trainer] params: expected at least one Parameter, got none; collect_params() of a block has those of "
+                "the blocks within, unlike `params`"
+            )
         self._params: list[Parameter] = list(params)
         first = {id(param): i for i, param in reversed(list(enumerate(params)))}
         #: places of parameters that were given before, which are updated once
