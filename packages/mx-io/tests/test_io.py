@@ -95,3 +95,9 @@ def test_the_readme_is_true():
         for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
             exec(compile(block, "README.md", "exec"), {})
     assert shown.getvalue() == re.search(r"```text\n(.*?)```", text, re.DOTALL)[1]
+
+
+def test_what_a_subclass_does_not_say_is_none():
+    """As in MXNet."""
+    source = io.DataIter()
+    assert (source.getdata(), source.getlabel(), source.getindex(), source.getpad()) == (None,) * 4

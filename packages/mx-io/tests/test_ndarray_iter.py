@@ -82,7 +82,7 @@ def test_shuffling_keeps_data_and_labels_together():
         data = np.concatenate([b.data[0].asnumpy()[:, 0] for b in batches])
         labels = np.concatenate([b.label[0].asnumpy() for b in batches])
         assert np.array_equal(data, labels * 2) and sorted(labels) == list(range(50))
-        assert np.array_equal(labels, source.idx)
+        assert np.array_equal(labels, source.label[0][1].asnumpy())
         orders.append(labels.tolist())
         source.reset()
     assert orders[0] != orders[1]
@@ -150,3 +150,51 @@ def test_descriptions_and_batches_show_what_they_are():
     assert str(batch) == "DataBatch: data shapes: [(2, 3)] label shapes: [(2,)]"
     with pytest.raises(TypeError, match="data: expected a list"):
         DataBatch(nd.zeros((1,)))
+
+
+def test_shuffled_epochs_are_those_of_mxnet():
+    """What MXNet 1.9.1 gives: each shuffle permutes the order of the epoch before."""
+    np.random.seed(0)
+    source = NDArrayIter(np.arange(10), batch_size=4, shuffle=True, last_batch_handle="roll_over")
+    expected = [
+        [[2, 8, 4, 9], [1, 6, 7, 3]], [[0, 5, 5, 7], [0, 1, 6, 2], [4, 3, 9, 8]], [[9, 6, 1, 2], [5, 4, 8, 0]],
+        [[7, 3, 3, 5], [0, 2, 1, 8], [6, 7, 4, 9]],
+    ]  # fmt: skip
+    for batches in expected:
+        assert [values for values, _ in epoch(source)] == batches
+        source.reset()
+
+
+def test_attributes_hold_arrays_in_the_present_order():
+    values = np.arange(6, dtype=np.float32)
+    source = NDArrayIter({"x": values}, values + 10, batch_size=2, shuffle=True)
+    ((name, array),) = source.data
+    assert name == "x" and sorted(array.asnumpy()) == values.tolist()
+    order = [value for batch, _ in epoch(source) for value in batch]
+    assert array.asnumpy().tolist() == order
+    assert [each.asnumpy()[0] for each in source.data_list] == [order[0], order[0] + 10]
+    values += 1  # still the caller's
+    assert array.asnumpy().tolist() == order
+
+
+@pytest.mark.parametrize("handle", ["pad", "discard", "roll_over"])
+def test_an_iterator_goes_on_from_the_state_of_another(handle):
+    def made():
+        return NDArrayIter(np.arange(10), batch_size=4, shuffle=True, last_batch_handle=handle)
+
+    source, other = made(), made()
+    for _ in range(3):
+        epoch(source)
+        source.reset()
+    other.load_state_dict(source.state_dict())
+    generator = np.random.get_state()
+    expected = []
+    for _ in range(3):
+        expected.append(epoch(source))
+        source.reset()
+    np.random.set_state(generator)
+    for batches in expected:
+        assert epoch(other) == batches
+        other.reset()
+    with pytest.raises(ShapeError, match="expected 9 examples, got 10"):
+        NDArrayIter(np.arange(9), batch_size=4).load_state_dict(source.state_dict())

@@ -98,3 +98,23 @@ def test_bad_mnist_files_are_explained(digits, tmp_path, damage, message):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(FileFormatError, match=message):
         MNISTIter(**files)
+
+
+def test_an_iterator_goes_on_from_the_state_of_another(tmp_path):
+    file = tmp_path / "data.csv"
+    file.write_text("\n".join(str(i) for i in range(7)))
+
+    def made():
+        return CSVIter(data_csv=str(file), data_shape=(1,), batch_size=3, round_batch=True)
+
+    def epoch(source):
+        batches = [batch.data[0].asnumpy()[:, 0].tolist() for batch in source]
+        source.reset()
+        return batches
+
+    source, other = made(), made()
+    epoch(source)
+    other.load_state_dict(source.state_dict())
+    assert [epoch(other), epoch(other)] == [epoch(source), epoch(source)] == [
+        [[2, 3, 4], [5, 6, 0]], [[1, 2, 3], [4, 5, 6]],
+    ]  # fmt: skip

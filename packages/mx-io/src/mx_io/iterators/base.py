@@ -129,7 +129,7 @@ class DataIter:
         """The next batch; StopIteration at the end of the epoch."""
         if not self.iter_next():
             raise StopIteration
-        return DataBatch(self.getdata(), self.getlabel(), self.getpad(), self.getindex())
+        return DataBatch(self.getdata() or [], self.getlabel(), self.getpad(), self.getindex())
 
     def __next__(self) -> DataBatch:
         return self.next()
@@ -138,21 +138,21 @@ class DataIter:
         """Go to the next batch; False at the end of the epoch."""
         raise NotImplementedError(f"{type(self).__name__} has neither next nor iter_next")
 
-    def getdata(self) -> Sequence[NDArray]:
-        """Inputs of the current batch."""
-        raise NotImplementedError(f"{type(self).__name__}.getdata")
+    def getdata(self) -> Sequence[NDArray] | None:
+        """Inputs of the current batch; None unless a subclass says more."""
+        return None
 
     def getlabel(self) -> Sequence[NDArray] | None:
         """Labels of the current batch."""
-        raise NotImplementedError(f"{type(self).__name__}.getlabel")
+        return None
 
     def getindex(self) -> Any:
         """Numbers of the current batch's examples, if known."""
         return None
 
     def getpad(self) -> int | None:
-        """Padding examples at the end of the current batch."""
-        raise NotImplementedError(f"{type(self).__name__}.getpad")
+        """Padding examples at the end of the current batch, if there may be any."""
+        return None
 
 
 class BatchIter(DataIter):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,15 @@ class ImageRecordIter(BatchIter):
         """Begin the next epoch; what was prepared of this one is dropped."""
         self._current = None
         self._prefetcher.start(self._order.epoch())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the iterator is, between two epochs."""
+        return {"position": self._order.position}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Begins the epoch that an iterator of the same data was to begin when `state_dict` was called."""
+        self._order.position = int(state["position"])
+        self.reset()
 
     def close(self) -> None:
         """End the threads and close the file; the iterator cannot be used afterwards."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,22 +68,25 @@ class NDArrayIter(DataIter):
             )
         if batch_size < 1:
             raise ArgumentError(f"[NDArrayIter] batch_size: expected at least 1, got {batch_size}")
-        self.data = named_sources(data, False, data_name)
-        self.label = named_sources(label, True, label_name)
+        self._data = named_sources(data, False, data_name)
+        self._label = named_sources(label, True, label_name)
         self.last_batch_handle = last_batch_handle
         self.shuffle = shuffle
         self.layout = layout
-        self.num_source = len(self.data)
+        self.num_source = len(self._data)
         self.num_data = self._count()
         self.idx: npt.NDArray[np.int64] = np.arange(self.num_data)
+        self._rows = (
+            self.idx.copy()
+        )  # the examples in their present order, which each shuffle permutes further
         self._carried: npt.NDArray[np.int64] = self.idx[:0]
         self._order = self.idx
         self._begin_epoch()
 
     def _count(self) -> int:
-        first, source = self.data[0]
+        first, source = self._data[0]
         count = int(source.shape[0])
-        for name, other in self.data + self.label:
+        for name, other in self._data + self._label:
             if other.shape[0] != count:
                 raise ShapeError(
                     f"[NDArrayIter] {name}: expected {count} examples as {first} has, got {other.shape[0]}"
@@ -97,7 +101,11 @@ class NDArrayIter(DataIter):
     def _begin_epoch(self) -> None:
         if self.shuffle:
             np.random.shuffle(self.idx)
-        order = np.concatenate([self._carried, self.idx])
+            self._rows = self._rows[self.idx]
+        self._take_order()
+
+    def _take_order(self) -> None:
+        order = np.concatenate([self._carried, self._rows])
         if self.last_batch_handle == "discard":
             order = order[: len(order) // self.batch_size * self.batch_size]
         self._order = order
@@ -106,14 +114,32 @@ class NDArrayIter(DataIter):
         self.cursor = -self.batch_size
 
     @property
+    def data(self) -> list[tuple[str, Any]]:
+        """Name and array of each input: all examples in the present order, copied; data sets of files as they are."""
+        return [(name, self._whole(source)) for name, source in self._data]
+
+    @property
+    def label(self) -> list[tuple[str, Any]]:
+        """Name and array of each label, as `data`."""
+        return [(name, self._whole(source)) for name, source in self._label]
+
+    @property
+    def data_list(self) -> list[Any]:
+        """The arrays of `data` and `label`."""
+        return [array for _, array in self.data + self.label]
+
+    def _whole(self, source: Any) -> Any:
+        return to_ndarray(source[self._rows]) if isinstance(source, np.ndarray) else source
+
+    @property
     def provide_data(self) -> list[DataDesc]:
         """Name, shape, type and layout of each input."""
-        return [self._describe(name, source) for name, source in self.data]
+        return [self._describe(name, source) for name, source in self._data]
 
     @property
     def provide_label(self) -> list[DataDesc]:
         """Name, shape, type and layout of each label."""
-        return [self._describe(name, source) for name, source in self.label]
+        return [self._describe(name, source) for name, source in self._label]
 
     def _describe(self, name: str, source: Any) -> DataDesc:
         return DataDesc(name, (self.batch_size, *source.shape[1:]), np.dtype(source.dtype).type, self.layout)
@@ -126,6 +152,27 @@ class NDArrayIter(DataIter):
         """Begin the next epoch without the examples that rolled over."""
         self._carried = self.idx[:0]
         self._begin_epoch()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the iterator is, between two epochs: arrays of numbers of examples."""
+        return {
+            "idx": self.idx.copy(),
+            "rows": self._rows.copy(),
+            "carried": self._order[: self._first_pad].copy(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Begins the epoch that an iterator of the same data was to begin when `state_dict` was called.
+
+        Raises
+        ------
+        ShapeError  it had another number of examples
+        """
+        idx, rows, carried = (np.array(state[name], np.int64) for name in ("idx", "rows", "carried"))
+        if len(idx) != self.num_data:
+            raise ShapeError(f"[NDArrayIter] state: expected {self.num_data} examples, got {len(idx)}")
+        self.idx, self._rows, self._carried = idx, rows, carried
+        self._take_order()
 
     def iter_next(self) -> bool:
         self.cursor += self.batch_size
@@ -142,10 +189,10 @@ class NDArrayIter(DataIter):
         return np.take(self._order, np.arange(self.cursor, self.cursor + self.batch_size), mode="wrap")
 
     def getdata(self) -> list[NDArray]:
-        return [to_ndarray(take(source, self._examples())) for _, source in self.data]
+        return [to_ndarray(take(source, self._examples())) for _, source in self._data]
 
     def getlabel(self) -> list[NDArray]:
-        return [to_ndarray(take(source, self._examples())) for _, source in self.label]
+        return [to_ndarray(take(source, self._examples())) for _, source in self._label]
 
     def getindex(self) -> npt.NDArray[np.int64]:
         return self._examples()

@@ -63,12 +63,13 @@ class ExampleOrder:
         self.shuffle = shuffle
         self.seed = seed
         self.tail = tail
-        self._position = 0
+        #: where the next epoch begins, in examples since the first pass
+        self.position = 0
         self._permutations: dict[int, npt.NDArray[np.int64]] = {}
 
     def epoch(self) -> Iterator[BatchPlan]:
         """The batches of an epoch. Plans may be drawn ahead: only `consumed` ones move the next epoch on."""
-        position = self._position
+        position = self.position
         end = (position // self.count + 1) * self.count
         while position < end:
             stop = position + self.batch_size
@@ -81,7 +82,7 @@ class ExampleOrder:
 
     def consumed(self, plan: BatchPlan) -> None:
         """A batch was handed out: the next epoch begins after it, or with the next pass if left early."""
-        self._position = plan.resume
+        self.position = plan.resume
 
     def _examples(self, span: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         places: npt.NDArray[np.int64] = span % self.count

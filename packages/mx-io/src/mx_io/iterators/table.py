@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,15 @@ class TableIter(BatchIter):
         """Begin the next epoch."""
         self._current = None
         self._plans = self._order.epoch()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the iterator is, between two epochs."""
+        return {"position": self._order.position}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Begins the epoch that an iterator of the same data was to begin when `state_dict` was called."""
+        self._order.position = int(state["position"])
+        self.reset()
 
     def _make(self) -> DataBatch:
         plan = next(self._plans)

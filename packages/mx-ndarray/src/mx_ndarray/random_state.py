@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the random streams are, so that a program can go on with the numbers that another one would have drawn."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mx_core import services
+from mx_core.context import Context, current_context
+from mx_core.errors import ArgumentError
+
+_lock = threading.Lock()
+#: the seed of all streams, and those of single contexts that were seeded later
+_seed = 0
+_seeds: dict[Context, int] = {}
+#: contexts that a state was asked for
+_known: set[Context] = set()
+
+
+def seeded(seed: int, ctx: Context | None) -> None:
+    """Notes what `random.seed` did. Threads: any."""
+    global _seed
+    with _lock:
+        if ctx is None:
+            _seed = seed
+            _seeds.clear()
+        else:
+            _seeds[ctx] = seed
+
+
+def get_state(contexts: Iterable[Context] = ()) -> dict[str, Any]:
+    """The seeds, and how far the streams of contexts are.
+
+    Blocks until nothing: numbers are reserved when an operation is called, whenever it runs.
+
+    Threads: any; another thread that draws meanwhile may or may not be counted.
+
+    Parameters
+    ----------
+    contexts : iterable of Context
+        Whose streams are asked for, besides those of the current context, of `cpu(0)` and of contexts with a seed of
+        their own.
+
+    Returns
+    -------
+    dict
+        Of numbers, text and lists, which JSON can hold.
+    """
+    with _lock:
+        seed, seeds = _seed, dict(_seeds)
+        _known.update(contexts, seeds, (Context("cpu", 0), current_context()))
+        asked = sorted(_known, key=str)
+    places = []
+    for ctx in asked:
+        key, offset = services.random(ctx.device_type).reserve(0, ctx)
+        places.append([ctx.device_type, ctx.device_id, seeds.get(ctx), key, offset])
+    return {"seed": seed, "streams": places}
+
+
+def set_state(state: Mapping[str, Any]) -> None:
+    """Has the streams go on from a state that `get_state` gave, in this process or another one.
+
+    Streams of other contexts begin with the seed that they had.
+
+    Raises
+    ------
+    ArgumentError  the state is something else, or the random streams of this program come from another provider
+    """
+    from mx_ndarray import random
+
+    try:
+        seed, streams = int(state["seed"]), [tuple(each) for each in state["streams"]]
+        contexts = [Context(kind, number) for kind, number, *_ in streams]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArgumentError(f"[random.set_state] expected what get_state gave, got {state!r:.200}") from error
+    random.seed(seed)
+    for ctx, (_, _, own, key, offset) in zip(contexts, streams, strict=True):
+        if own is not None:
+            random.seed(own, ctx)
+        provider = services.random(ctx.device_type)
+        found, _ = provider.reserve(offset, ctx)
+        if found != key:
+            raise ArgumentError(
+                f"[random.set_state] the stream of {ctx} has the key {found}, expected {key}: the state is of a "
+                f"program whose streams {type(provider).__module__} does not make"
+            )
