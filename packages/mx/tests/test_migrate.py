@@ -114,6 +114,38 @@ def test_folders_and_files_that_are_not_python(tmp_path):
     ]  # fmt: skip
 
 
+def test_notebooks(tmp_path):
+    cells = [
+        {"cell_type": "markdown", "source": ["mx.np"]},
+        {
+            "cell_type": "code",
+            "source": ["%matplotlib inline\n", "import mxnet as mx\n", "files = !ls\n", "mx.nd?"],
+        },
+        {"cell_type": "code", "source": "print 'two'\n"},
+        {"cell_type": "code", "source": "%%bash\necho mx.np"},
+        {"cell_type": "code", "source": ["if True:\n", "    !ls\n", "mx.np.zeros(2 % 3)"]},
+    ]
+    book = tmp_path / "train.ipynb"
+    book.write_text(json.dumps({"cells": cells}))
+    seen = [(each.file[len(str(tmp_path)) + 1 :], *each[1:4]) for each in examine(tmp_path)]
+    assert seen == [
+        ("train.ipynb#3", 1, "", "unreadable"),
+        ("train.ipynb#5", 3, "mx.np.zeros", "absent"),
+    ]
+    assert examine(book) == examine(tmp_path)
+    for text in ("[1]", "{}", "import mxnet", '{"cells": [{}]}'):
+        book.write_text(text)
+        (finding,) = examine(book)
+        assert finding.state == "unreadable" and "no notebook" in finding.advice
+
+
+def test_built_in_names_are_not_of_a_module_whose_names_are_all_imported():
+    assert found("from mxnet.np import *\ntry:\n    zeros(len([]))\nexcept ImportError:\n    pass\n") == [
+        (1, "mx.np", "absent"),
+        (3, "mx.np.zeros", "absent"),
+    ]
+
+
 def test_expressions_may_be_nested_deeply(tmp_path):
     for name, text in (("sum.py", "+".join(["1"] * 50_000)), ("calls.py", "f(" * 150 + ")" * 150)):
         (tmp_path / name).write_text(text)

@@ -20,8 +20,8 @@ from mx_core.cli.table import table
 def migrate(context: click.Context, paths: tuple[Path, ...], as_json: bool) -> None:
     """List what programs for MXNet use that is absent or differs.
 
-    Names that are absent, different or deprecated here, with what to do. PATHS are Python files or folders.
-    They are read, not run. The exit status is 1 if something is absent.
+    Names that are absent, different or deprecated here, with what to do. PATHS are Python files, notebooks
+    or folders. They are read, not run. The exit status is 1 if something is absent.
     """
     found = [finding for path in paths for finding in examine(path)]
     if as_json:

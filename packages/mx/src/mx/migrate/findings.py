@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mx.migrate import verdicts
+from mx.migrate.notebooks import read_notebook
 from mx.migrate.uses import Program, Use, read
 
 
@@ -32,21 +33,24 @@ class Finding(NamedTuple):
 
 
 def examine(path: str | os.PathLike[str]) -> list[Finding]:
-    """What is absent, different or deprecated in a program, or in all `.py` files below a folder.
+    """What is absent, different or deprecated in a program or notebook, or in all of them below a folder.
 
-    Files are read, not run. Types are not inferred: methods of objects count where the program names their class.
+    Files are read, not run. A line of a notebook is in the cell whose number follows the file's name: `train.ipynb#3`.
+    Types are not inferred: methods of objects count where the program names their class.
 
     Raises
     ------
     OSError  there is no such file
     """
     place = Path(path)
-    files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    files = sorted((*place.rglob("*.py"), *place.rglob("*.ipynb"))) if place.is_dir() else [place]
     return [finding for file in files for finding in _of_file(file)]
 
 
 def _of_file(file: Path) -> list[Finding]:
     try:
+        if file.suffix == ".ipynb":
+            return _of_notebook(file)
         with tokenize.open(file) as text:
             source = text.read()
         return examine_source(source, str(file))
@@ -55,6 +59,21 @@ def _of_file(file: Path) -> list[Finding]:
         return [Finding(str(file), line, "", "unreadable", f"this is no Python 3: {error}")]
     except (RecursionError, MemoryError):
         return [Finding(str(file), 1, "", "unreadable", "expressions are nested too deeply")]
+
+
+def _of_notebook(file: Path) -> list[Finding]:
+    try:
+        notebook = read_notebook(file.read_text("utf-8"))
+    except ValueError as error:
+        return [Finding(str(file), 1, "", "unreadable", str(error))]
+    found = [
+        Finding(f"{file}#{place.cell}", place.line, "", "unreadable", f"this is no Python 3: {error.msg}")
+        for place, error in notebook.errors
+    ]
+    for each in examine_source(notebook.source, str(file)):
+        place = notebook.places[each.line - 1]
+        found.append(each._replace(file=f"{file}#{place.cell}", line=place.line))
+    return found
 
 
 def examine_source(source: str, file: str = "<program>") -> list[Finding]:

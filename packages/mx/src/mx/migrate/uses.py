@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 #: packages whose names count
 _PACKAGES = ("mxnet", "mx")
+#: built-in names that no module of MXNet has
+_BUILTIN = frozenset(dir(builtins)) - {"abs", "all", "any", "max", "min", "pow", "round", "slice", "sum"}
 _VARIABLE = re.compile(r"MXNET_[A-Z0-9_]+")
 
 
@@ -138,7 +141,7 @@ class _Reader(ast.NodeVisitor):
     def visit_Name(self, node: ast.Name) -> None:
         """A name by itself may come from `from mxnet import *`."""
         known = any(node.id in scope for scope in self._scopes)
-        if isinstance(node.ctx, ast.Load) and not known and self.stars:
+        if isinstance(node.ctx, ast.Load) and not known and node.id not in _BUILTIN and self.stars:
             self.uses += [Use(node.lineno, f"{module}.{node.id}?") for module in self.stars]
 
     def visit_Call(self, node: ast.Call) -> None:
