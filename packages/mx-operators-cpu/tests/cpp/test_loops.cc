@@ -7,13 +7,33 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstring>
 #include <vector>
 
+#include "mx_core/half.hpp"
 #include "mx_core/native_tests.hpp"
 
 using namespace mx::cpu;
 
 namespace {
+
+uint32_t float_bits(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+float float_of(uint32_t bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+mx::Float16 half_of(size_t bits) {
+  mx::Float16 x;
+  x.bits = static_cast<uint16_t>(bits);
+  return x;
+}
+// Bit by bit, but for what is no number.
+bool same(float a, float b) { return float_bits(a) == float_bits(b) || (std::isnan(a) && std::isnan(b)); }
 
 // Words that end where a page does whose neighbour may not be read.
 class LastWords {
@@ -59,9 +79,36 @@ void doubles_are_rounded_once() {
   }
 }
 
+// Every half under every instruction set, in whole vectors and in what remains; every float next to a half or between
+// two of them.
+void halves_and_what_lies_between_them() {
+  std::vector<uint16_t> halves(65536 + 5);
+  std::vector<float> floats;
+  for (size_t i = 0; i < halves.size(); ++i) {
+    halves[i] = static_cast<uint16_t>(i);
+    const uint32_t half = float_bits(float(half_of(halves[i]))), next = float_bits(float(half_of(halves[i] + 1)));
+    for (const uint32_t bits : {half, half + (next - half) / 2})
+      for (const uint32_t step : {0u, 1u, ~0u, 2u, ~1u}) floats.push_back(float_of(bits + step));
+  }
+  for (const float x : {65504.f, 65519.99f, 65520.f, 65536.f, 1e10f, HUGE_VALF, NAN, 0x1p-25f, 0x1.000002p-25f, 0x1p-149f})
+    floats.insert(floats.end(), {x, -x});
+  for (const char* name : {"avx512", "avx2", "baseline"}) {
+    const LoopTable* table = loops_named(name);
+    if (table == nullptr) continue;
+    std::vector<float> loaded(halves.size());
+    table->load[MX_FLOAT16][F32](loaded.data(), halves.data(), halves.size());
+    for (size_t i = 0; i < halves.size(); ++i) CHECK(same(loaded[i], float(half_of(halves[i]))));
+    std::vector<uint16_t> stored(floats.size());
+    table->store[F32][MX_FLOAT16](stored.data(), floats.data(), floats.size());
+    for (size_t i = 0; i < floats.size(); ++i)
+      CHECK(same(float(half_of(stored[i])), float(mx::Float16(floats[i]))));
+  }
+}
+
 }  // namespace
 
 int main() {
   return test::run({{"normal numbers of whole blocks and less", normal_numbers_of_whole_blocks_and_less},
-                    {"doubles are rounded once", doubles_are_rounded_once}});
+                    {"doubles are rounded once", doubles_are_rounded_once},
+                    {"halves and what lies between them", halves_and_what_lies_between_them}});
 }
