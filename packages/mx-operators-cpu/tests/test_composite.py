@@ -100,6 +100,18 @@ def test_parts_must_read_what_is_there() -> None:
             native.composite_plan([spec], [spec], [spec], [(plan, inputs, outputs, [], False)])
 
 
+def test_parts_may_be_given_what_nobody_made_where_it_does_not_matter() -> None:
+    spec = ((4,), 0)
+    plan = native.expression_plan(X.trace(lambda x, y: X.exp(x), 2).serialized, [spec, spec], [spec])
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+    parts = [(plan, [0, 2], [1], [], False)]
+    plans.run(native.composite_plan([spec], [spec], [spec], parts, blank=[2]), [x], [y], [plans.WRITE])
+    np.testing.assert_allclose(y, np.exp(x), rtol=1e-6)
+    for blank in ([], [1], [3]):
+        with pytest.raises(MXNetError, match="composite"):
+            native.composite_plan([spec], [spec], [spec], parts, blank=blank)
+
+
 def test_parts_of_another_size_are_refused_when_they_run() -> None:
     spec, other = ((4,), 0), ((5,), 0)
     plan = native.expression_plan(X.trace(X.exp, 1).serialized, [other], [other])

@@ -11,9 +11,9 @@ namespace {
 class CompositePlan final : public Plan {
  public:
   CompositePlan(std::vector<Spec> inputs, std::vector<Spec> outputs, std::vector<Spec> temporaries,
-                std::vector<Part> parts, uint32_t n_scalars)
+                std::vector<Part> parts, uint32_t n_scalars, const std::vector<uint32_t>& blank)
       : Plan(std::move(inputs), std::move(outputs), n_scalars), temporaries_(std::move(temporaries)) {
-    require_whole(parts);
+    require_whole(parts, blank);
     uint32_t all = 0;
     for (const Spec& spec : temporaries_) places_.push_back(add_scratch(spec.bytes()));
     size_t most = 0;  // what any part needs for itself
@@ -58,10 +58,14 @@ class CompositePlan final : public Plan {
   size_t first_temporary() const { return inputs_.size() + outputs_.size(); }
 
   // One part may draw; it has the counters of the whole.
-  void require_whole(const std::vector<Part>& parts) {
+  void require_whole(const std::vector<Part>& parts, const std::vector<uint32_t>& blank) {
     const auto fail = [] { throw Error(MX_ERROR_VALUE, "[composite] a part names what is not there"); };
     std::vector<bool> made(first_temporary() + temporaries_.size(), false);
     std::fill_n(made.begin(), inputs_.size(), true);
+    for (uint32_t tensor : blank) {
+      if (tensor >= made.size() || tensor < first_temporary()) fail();
+      made[tensor] = true;
+    }
     for (const Part& part : parts) {
       if (part.outputs.size() > kMostOutputs) throw Error(MX_ERROR_UNSUPPORTED, "[composite] a part has many outputs");
       if (part.plan == nullptr || (part.plan->random_blocks > 0 && random_blocks > 0)) fail();
@@ -146,9 +150,9 @@ class CompositePlan final : public Plan {
 }  // namespace
 
 PlanPtr make_composite_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, std::vector<Spec> temporaries,
-                            std::vector<Part> parts, uint32_t n_scalars) {
+                            std::vector<Part> parts, uint32_t n_scalars, const std::vector<uint32_t>& blank) {
   return std::make_unique<CompositePlan>(std::move(inputs), std::move(outputs), std::move(temporaries),
-                                         std::move(parts), n_scalars);
+                                         std::move(parts), n_scalars, blank);
 }
 
 }  // namespace mx::cpu

@@ -24,8 +24,9 @@ struct Part {
 };
 
 // A part is left out when nothing that is wanted depends on it.  Outputs may not be read by parts.
+// `blank`: tensors that parts are given although none has made them, because what they hold does not matter.
 // Throws mx::Error(MX_ERROR_VALUE) for parts that name what does not exist or is not there yet.
 PlanPtr make_composite_plan(std::vector<Spec> inputs, std::vector<Spec> outputs, std::vector<Spec> temporaries,
-                            std::vector<Part> parts, uint32_t n_scalars);
+                            std::vector<Part> parts, uint32_t n_scalars, const std::vector<uint32_t>& blank = {});
 
 }  // namespace mx::cpu

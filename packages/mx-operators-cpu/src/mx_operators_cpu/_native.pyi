@@ -114,11 +114,17 @@ def resample_plan(
     """rows · image · columnsᵀ of every image (height, width) of the first input."""
 
 def composite_plan(
-    inputs: _Tensors, outputs: _Tensors, temporaries: _Tensors, parts: Sequence[_Part], n_scalars: int = 0
+    inputs: _Tensors,
+    outputs: _Tensors,
+    temporaries: _Tensors,
+    parts: Sequence[_Part],
+    n_scalars: int = 0,
+    blank: Sequence[int] = (),
 ) -> object:
     """Plans run one after the other: (plan, inputs, outputs, scalars, runs always).
 
-    Tensors are numbered: inputs, outputs, temporaries. A scalar is a number, or a run-time scalar.
+    Tensors are numbered: inputs, outputs, temporaries. A scalar is a number, or a run-time scalar. What temporaries in
+    `blank` hold does not matter to the parts that are given them.
     """
 
 def row_plan(

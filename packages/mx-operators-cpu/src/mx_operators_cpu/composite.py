@@ -41,6 +41,7 @@ class Composite:
         self._tensors: list[Tensor] = [*tensors(call.inputs), *tensors(call.outputs)]
         self._fixed = len(self._tensors)
         self._parts: list[tuple[Any, list[int], list[int], list[tuple[float, int | None]], bool]] = []
+        self._blank: list[int] = []
 
     def input(self, index: int) -> int:
         """An input of the operator."""
@@ -54,6 +55,11 @@ class Composite:
         """A tensor that lives while the composite runs."""
         self._tensors.append((tuple(shape), dtype))
         return len(self._tensors) - 1
+
+    def blank(self, shape: Sequence[int], dtype: int) -> int:
+        """A tensor for parts that do not read what it holds."""
+        self._blank.append(self.temporary(shape, dtype))
+        return self._blank[-1]
 
     def shape_of(self, tensor: int) -> tuple[int, ...]:
         """The shape of a tensor."""
@@ -113,5 +119,5 @@ class Composite:
         n = len(self._call.inputs)
         return native.composite_plan(
             self._tensors[:n], self._tensors[n : self._fixed], self._tensors[self._fixed :], self._parts,
-            len(self._call.params.scalars),
+            len(self._call.params.scalars), self._blank,
         )  # fmt: skip

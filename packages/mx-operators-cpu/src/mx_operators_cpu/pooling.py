@@ -47,6 +47,12 @@ def pooling(call: KernelCall) -> object:
     return native.pooling(tensors(call.inputs), tensors(call.outputs), **window)
 
 
+def unread(call: KernelCall) -> frozenset[int]:
+    """Inputs of `pooling_backward` whose values do not matter: shares of means and sums are those of all elements."""
+    p: Any = call.params
+    return frozenset((1, 2)) if p.pool_type in ("avg", "sum") else frozenset()
+
+
 def pooling_backward(call: KernelCall) -> object:
     """out_grad, data, output -> data_grad."""
     window = _window(call, call.inputs[1].shape, call.inputs[0].shape)

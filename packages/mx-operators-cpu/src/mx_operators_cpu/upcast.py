@@ -13,6 +13,7 @@ from mx_core import dtypes
 from mx_core import expression as X
 from mx_core.kernels import KernelCall, TensorSpec
 from mx_core.plugins.specs import target
+from mx_operators_cpu import pooling
 from mx_operators_cpu.composite import Composite
 from mx_operators_cpu.register import ONEDNN_KERNELS, qualified
 from mx_operators_cpu.signature import plain
@@ -47,9 +48,12 @@ def make(call: KernelCall) -> object:
         return None
     made, inputs, outputs = Composite(call), [], []
     shape_only = call.op.shape_only_inputs(call.params)
+    unread = pooling.unread(call) if call.op.name == "_backward_Pooling" else frozenset()
     for i, spec in enumerate(call.inputs):
         inputs.append(i)
-        if spec.dtype in _NARROW and i not in shape_only:
+        if i in unread:
+            inputs[-1] = made.blank(spec.shape, _wide(spec).dtype)
+        elif spec.dtype in _NARROW and i not in shape_only:
             inputs[-1] = made.temporary(spec.shape, _FLOAT)
             made.evaluate(_SAME, [i], [inputs[-1]])
     for i, spec in enumerate(call.outputs):
