@@ -284,8 +284,10 @@ PlanPtr pack_weight(const Signature& signature, const Signature& layer, const Fu
   const MemoryDesc& read = problem.weight;
   if (channels_first && problem.shape == nullptr) throw Unsupported{};
   const MemoryDesc given = channels_first ? plain(read.get_dims(), read.get_data_type()) : read;
-  ProgramBuilder builder(signature, bandwidth_cost(signature));
+  // Asked before the builder sets the size of its team: the order that a layer wants depends on the layer's.
+  const auto winograd = winograd_of(problem, options, true);
   const MemoryDesc wanted = packed_weight(problem, options);
+  ProgramBuilder builder(signature, bandwidth_cost(signature));
   const Slot packed = builder.output(0, wanted);
   Slot weight = builder.input(0, given), scale = -1;
   auto blocks = filter_blocks(given, wanted);
@@ -298,8 +300,8 @@ PlanPtr pack_weight(const Signature& signature, const Signature& layer, const Fu
       scale = -1;
     }
   }
-  if (const auto found = winograd_of(problem, options, true)) {
-    add_filter_points(builder, found->problem, filter_layout(given), weight, packed, 1);
+  if (winograd) {
+    add_filter_points(builder, winograd->problem, filter_layout(given), weight, packed, 1);
   } else if (blocks) {
     add_filter_blocks(builder, std::move(*blocks), weight, scale, packed, 1);
   } else {
