@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -293,6 +295,20 @@ def test_arguments_that_contradict_each_other(options: dict[str, Any], message: 
         data.DataLoader([1, 2], **options)
     with pytest.raises(AssertionError, match="timeout must be positive"):
         data.DataLoader([1, 2], 1, timeout=0)
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+@pytest.mark.parametrize("way", WAYS)
+def test_copies_have_processes_of_their_own(way: dict[str, Any], duplicate: Any) -> None:
+    loader = data.DataLoader([1, 2, 3], 2, num_workers=1, **way)
+    expected = [batch.asnumpy().tolist() for batch in loader]
+    begun = iter(loader)
+    next(begun)
+    other = duplicate(loader)
+    assert [batch.asnumpy().tolist() for batch in other] == expected
+    if loader._pool is not None:
+        assert other._pool is not loader._pool
+    assert [batch.asnumpy().tolist() for batch in begun] == expected[1:]
 
 
 def test_a_batch_sampler_need_not_know_its_length() -> None:

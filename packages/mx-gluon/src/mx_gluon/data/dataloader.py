@@ -120,6 +120,9 @@ class DataLoader:
         if auto_reload:
             self.refresh()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pool": None, "_iter": None}  # a copy has processes of its own
+
     def __len__(self) -> int:
         return len(self._batch_sampler)
 
