@@ -70,12 +70,7 @@ def test_the_rest_works_and_it_is_said(name: str, tmp_path: Path, request: pytes
     listed = fresh.mx("plugins", MX_ENGINE_TYPE="", **where(tmp_path))
     assert listed.returncode in (0, 1) and "aaa" in listed.stdout, listed.stderr
     if bad.checked is not None:
-        limit = "import mx_core.testing.guard as g; g.check_guarded.__defaults__ = (20.0,); "
-        code = (
-            limit
-            + "import sys; sys.argv = ['mx', 'plugins', 'check', 'aaa']; from mx_core.cli import main; main()"
-        )
-        checked = run(tmp_path, code, MX_ENGINE_TYPE="")
+        checked = fresh.mx("plugins", "check", "aaa", "--limit", "10", MX_ENGINE_TYPE="", **where(tmp_path))
         assert checked.returncode == 1 and bad.checked in checked.stdout, checked.stdout + checked.stderr
 
 

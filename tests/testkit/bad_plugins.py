@@ -341,7 +341,7 @@ BAD: dict[str, Bad] = {
             def infer_shape(self, p, s):
                 while True:
                     pass
-        """), "", "no end within the time limit"),
+        """), "", "no end within 10 s"),
     "dies_when_checked": Bad(kernel('"acme_own", "cpu", "acme", lambda call: __import__("os").abort()'), "", "SIGABRT"),
     # native tables
     "null_prepare": Bad(native("null_prepare"), "lacks prepare", "lacks prepare"),

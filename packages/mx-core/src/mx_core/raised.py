@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,12 @@ _CORE = str(Path(__file__).parent)
 _STANDARD = str(Path(os.__file__).parent)
 #: parts of the paths of libraries that plug-ins are written with
 _LIBRARIES = tuple(f"{os.sep}{name}{os.sep}" for name in ("numpy", "ml_dtypes", "pluggy"))
+#: packages of the project, and what they are called through
+_PROJECT = frozenset(
+    ("mx", "mxnet", "contextlib", "functools", "importlib", "pluggy", "mx_core", "mx_engine", "mx_storage",
+     "mx_operators", "mx_operators_cpu", "mx_operators_cuda", "mx_ndarray", "mx_symbol", "mx_kvstore", "mx_io",
+     "mx_train", "mx_gluon")
+)  # fmt: skip
 #: lines of a traceback that are kept, the last ones, with a plug-in's and without
 _FRAMES, _WITHOUT = 8, 3
 
@@ -35,6 +42,28 @@ def _is_own(file: str) -> bool:
     """A file that belongs neither to mx_core nor to a library."""
     standard = file.startswith(_STANDARD) and "site-packages" not in file
     return not (file.startswith((_CORE, "<frozen")) or standard or any(part in file for part in _LIBRARIES))
+
+
+def origin_of(error: BaseException) -> str:
+    """`file:line` of the last line of a plug-in that an exception passed, or that cannot be compiled; else empty."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno or 1}"
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_own(frame.filename)]
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
+
+
+def users_line() -> str:
+    """`file:line` of the innermost line of this thread that is of no package of the project, nor of the import system.
+
+    Empty where there is none.
+    """
+    frame = sys._getframe(1).f_back
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if module not in _PROJECT and not frame.f_code.co_filename.startswith("<frozen"):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
 
 
 def own_traceback(error: BaseException) -> str:

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`mx plugins check` of parts that are wrong in one way each."""
 
+from time import monotonic
+
 import pytest
+
+from mx_core.testing import guard
 
 TRAINED = """
     import numpy as np
@@ -215,3 +219,71 @@ def test_check_calls_hooks_that_answer(mx, site):
 def test_check_of_a_plugin_that_brings_nothing(mx, site):
     site.add("empty", "MX_HOOK_API = (1, 0)")
     assert mx("plugins", "check", "empty") == (0, "not checked: it registers nothing\n")
+
+
+ENDLESS = """
+    import time
+    from mx_core.operator import Operator
+
+    class Endless(Operator):
+        name = "acme_endless"
+        differentiable = False
+        def reference(self, p, inputs, ctx):
+            while True:
+                time.sleep(0.01)
+
+    def mx_register_operators(registry):
+        registry.add(Endless)
+
+    def mx_diagnostics():
+        return {}
+"""
+
+
+def test_a_check_that_does_not_end_is_told_while_it_runs_and_ends_at_the_limit(mx, site, monkeypatch):
+    monkeypatch.setattr(guard, "_SILENCE", 0.5)
+    site.add("acme", ENDLESS)
+    begun = monotonic()
+    status, output = mx("plugins", "check", "acme", "--limit", "2.5")
+    assert status == 1 and monotonic() - begun < 20
+    where = "after 'has a signature', in [acme_endless] NoParams() on float64[4, 6], the reference"
+    assert f" s: operators 'acme_endless', {where}" in output
+    assert f"no end within 2 s, which --limit sets, {where}" in output
+    assert "ok      hook 'mx_diagnostics'" in output  # the checks after it go on
+
+
+TYPES = """
+    import numpy as np
+    from mx_core.operator import Operator
+
+    class Sign(Operator):
+        name = "acme_sign"
+        differentiable = False
+        def reference(self, p, inputs, ctx):
+            return [np.sign(inputs[0]){of_reference}]
+
+    def mx_register_operators(registry):
+        registry.add(Sign)
+
+    def mx_register_kernels(registry):
+        registry.add("acme_sign", "cpu", "acme", lambda call: (lambda ctx, inputs: {of_kernel}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("of_reference", "of_kernel", "said"),
+    [
+        (".astype(np.float64)", "[np.sign(inputs[0])]", "is ((4, 6), 'float64'), inferred ((4, 6), 'float32')"),
+        ("", "[np.sign(inputs[0]).astype(np.float64)]", "output 0 (output) has type float64, declared float32"),
+        ("", "[np.sign(inputs[0]).astype(np.int32)]", "output 0 (output) has type int32, declared float64"),
+        ("", "[np.sign(inputs[0]).tolist()]", "output 0 (output) has type float64, declared float32"),
+        ("", "[np.sign(inputs[0])] * 2", "it returned 2 results, expected 1"),
+        ("", "np.sign(inputs[0])", "it returned a ndarray, expected a list of 1 arrays"),
+    ],
+)  # fmt: skip
+def test_check_fails_results_of_another_type_than_is_declared(mx, site, of_reference, of_kernel, said):
+    site.add("acme", TYPES.format(of_reference=of_reference, of_kernel=of_kernel))
+    status, output = mx("plugins", "check", "acme")
+    assert status == 1 and said in output, output
+    (failed,) = {line.split("'")[0] for line in output.splitlines() if line.startswith("FAILED")}
+    assert failed == ("FAILED  operators " if of_reference else "FAILED  kernels ")

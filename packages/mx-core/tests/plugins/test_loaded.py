@@ -127,9 +127,32 @@ def test_a_missing_name_tells_of_the_plugin_that_would_have_brought_it(six, quie
     assert "importless" not in text
 
 
-def test_a_missing_name_tells_of_plugins_that_might_have_brought_it(six, quiet):
-    hint = plugins.missing_hint("kvstores", "gamma")
-    assert "'importless'" in hint and "'raises'" in hint
+def test_a_missing_name_tells_of_plugins_of_a_like_name_and_counts_the_others(six, quiet):
+    assert plugins.missing_hint("kvstores", "gamma") == "4 plug-ins did not load; see: mx plugins."
+    hint = plugins.missing_hint("kvstores", "importless_gamma")
+    assert hint.startswith("Plug-in 'importless' (mx-importless 0.1.0) was not loaded: ModuleNotFoundError")
+    assert hint.endswith(" 3 more plug-ins did not load; see: mx plugins.") and "'raises'" not in hint
+
+
+def test_a_missing_name_tells_of_a_few_plugins_only(site, quiet):
+    for i in range(8):
+        site.add(f"acme{i}", "import no_such_module", distribution=f"acme-{i}")
+    hint = plugins.missing_hint("kvstores", "acme_store")
+    assert hint.count("was not loaded") == 3
+    assert hint.endswith(" 5 more plug-ins did not load; see: mx plugins.")
+
+
+def test_a_warning_is_attributed_to_the_line_of_the_plugin_that_failed(six):
+    with pytest.warns(PluginWarning) as caught:
+        plugins.plugins()
+    found = {str(w.message).split("'")[1]: (w.filename, w.lineno) for w in caught}
+    for name, line in (
+        ("importless", "import no_such_module"),
+        ("raises", 'raise RuntimeError("driver too old")'),
+    ):
+        path, number = found[name]
+        assert line in Path(path).read_text().splitlines()[number - 1]
+    assert found["future"][0] == found["unknown"][0] == __file__  # no line of theirs failed: that which asked
 
 
 def test_close_names_are_suggested(six, quiet):

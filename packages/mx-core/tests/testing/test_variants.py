@@ -62,7 +62,7 @@ OPERATORS = {
             if data is not None:
                 s.assign("output", (data[0], data[1] // 2))
     """,
-        r"\[acme\] NoParams\(\) on float64\[4, 7\]: output 0 is \(\(4, 4\), 'float64'\), inferred \(\(4, 3\), 'float64'\)",
+        r"\[acme\] NoParams\(\) on float64\[4, 7\]: output 0 \(output\) is \(\(4, 4\), 'float64'\), inferred \(\(4, 3\), 'float64'\)",
     ),
     "reference_needs_an_even_axis": (
         """
@@ -118,7 +118,7 @@ OPERATORS = {
         def reference(self, p, inputs, ctx):
             return [inputs[0].sum(axis=-1)]
     """,
-        r"\[acme\] SumParam\(keepdims=True\) on float64\[4, 7\]: output 0 is",
+        r"\[acme\] SumParam\(keepdims=True\) on float64\[4, 7\]: output 0 \(output\) is",
     ),
     "gradient_of_real_parameters": (
         """

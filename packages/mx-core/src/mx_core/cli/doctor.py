@@ -7,9 +7,10 @@ import json
 import platform
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
-from importlib.metadata import PackageNotFoundError, distributions, version
+from importlib.metadata import Distribution, PackageNotFoundError, distributions, version
 from typing import Any
 
 import click
@@ -17,8 +18,9 @@ import click
 from mx_core import environment, plugins, services
 from mx_core.cli.table import table
 from mx_core.errors import MXNetError
-from mx_core.plugins.discovery import misnamed, normalised, unknown_disabled
+from mx_core.plugins.discovery import unknown_disabled
 from mx_core.plugins.examine import examine as examine_plugins
+from mx_core.plugins.installed import misnamed, normalised
 
 Report = dict[str, dict[str, str]]
 
@@ -87,8 +89,16 @@ def _versions() -> dict[str, str]:
             found[name] = version(name)
         except PackageNotFoundError:
             continue
-    own = {d.name: d.version for d in distributions() if d.name and _is_own(d.name)}
+    own = {d.name: d.version for d in _readable() if d.name and _is_own(d.name)}
     return found | dict(sorted(own.items()))
+
+
+def _readable() -> Iterator[Distribution]:
+    """Distributions whose metadata can be read; discovery tells of the others that have plug-ins."""
+    for found in distributions():
+        with suppress(Exception):
+            found.metadata, found.requires  # noqa: B018  # reads them
+            yield found
 
 
 def _is_own(name: str) -> bool:
@@ -112,7 +122,7 @@ def _is_required(provider: str) -> bool:
     """Whether something that is installed needs a distribution."""
     return any(
         normalised(re.split(r"[^\w.-]", line, maxsplit=1)[0]) == provider and "extra ==" not in line
-        for found in distributions()
+        for found in _readable()
         for line in found.requires or ()
     )
 

@@ -11,9 +11,10 @@ import click
 
 from mx_core import plugins
 from mx_core.cli.table import table
-from mx_core.plugins.discovery import PluginRecord, misnamed, normalised
+from mx_core.plugins.discovery import PluginRecord
 from mx_core.plugins.examine import examine
 from mx_core.plugins.hookspecs import GROUP
+from mx_core.plugins.installed import misnamed, normalised
 
 FAILED = ("broken", "incompatible")
 
@@ -68,12 +69,19 @@ def show(name: str) -> None:
 
 @plugins_command.command()
 @click.argument("name")
+@click.option(
+    "--limit",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Seconds that one step of a check may take, such as one run of a kernel. A check of many steps may take five "
+    "times as long. By default 30, and longer while other programs need the processors.",
+)
 @click.pass_context
-def check(context: click.Context, name: str) -> None:
+def check(context: click.Context, name: str, limit: float | None) -> None:
     """Run the contract tests on what a plug-in registered.
 
     NAME is that of the entry point, or of the distribution. The tests run in a process of their own. The exit status
-    is 1 if one fails. What has no test is listed and does not count as a failure.
+    is 1 if one fails. What has no test is listed and does not count as a failure. What takes long is told on standard
+    error.
     """
     try:
         from mx_core.testing.guard import check_guarded
@@ -86,7 +94,7 @@ def check(context: click.Context, name: str) -> None:
     for record in _records(name):
         if record.state != "loaded":
             raise click.ClickException(record.describe())
-        for result in check_guarded(record):
+        for result in check_guarded(record, limit, _tell_waiting):
             checked += 1
             failed += result.error is not None
             state = (
@@ -98,6 +106,10 @@ def check(context: click.Context, name: str) -> None:
     if not checked:
         click.echo("not checked: it registers nothing")
     context.exit(int(failed > 0))
+
+
+def _tell_waiting(what: str, seconds: float) -> None:
+    click.echo(f"        {seconds:.0f} s: {what}", err=True)
 
 
 def as_dict(record: PluginRecord) -> dict[str, object]:

@@ -8,11 +8,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 from mx_core.build_info import __version__
 from mx_core.errors import PluginError
 from mx_core.plugins.hookspecs import GROUP, HOOK_API, PluginInfo
+from mx_core.plugins.installed import normalised, read_installed
 from mx_core.plugins.registries import FIRST_PARTY, Provenance
 
 
@@ -31,6 +32,8 @@ class PluginRecord:
         Hooks its module implements; empty when the module could not be imported.
     seconds : float
         Time that importing it and its hooks took.
+    origin : str
+        `file:line` of the line of its own that failed; empty where it is not known.
     """
 
     name: str
@@ -44,6 +47,7 @@ class PluginRecord:
     hooks: tuple[str, ...] = ()
     info: PluginInfo = field(default_factory=PluginInfo)
     seconds: float = 0.0
+    origin: str = ""
 
     @property
     def is_first_party(self) -> bool:
@@ -65,15 +69,20 @@ def discover() -> tuple[tuple[PluginRecord, EntryPoint], ...]:
     """Installed plug-ins, in an order that does not depend on the order of installation.
 
     Those of this project come first; within both groups they are sorted by plug-in name, then distribution. A
-    distribution found twice on `sys.path` counts
-    once; the second of two distributions that use one plug-in name is broken.
+    distribution found twice on `sys.path` counts once; the second of two distributions that use one plug-in name is
+    broken, and so is a distribution whose metadata cannot be read: it counts as a plug-in of its name.
     """
     blocked = disabled()
     owner: dict[str, str] = {}
     result = []
-    installed = sorted(_installed().items(), key=lambda item: (item[0][1] not in FIRST_PARTY, item[0]))
-    for (name, distribution), point in installed:
-        version = point.dist.version if point.dist else "unknown"
+    found = read_installed()
+    for damage in found.damaged:
+        record = PluginRecord(damage.name, "broken", damage.name, "unknown", "", damage.error)
+        if damage.name in blocked:
+            record = replace(record, state="blocked", error="disabled by MX_DISABLE_PLUGINS")
+        result.append((record, EntryPoint(damage.name, "", GROUP)))
+    points = sorted(found.points.items(), key=lambda item: (item[0][1] not in FIRST_PARTY, item[0]))
+    for (name, distribution), (point, version) in points:
         record = PluginRecord(name, "found", distribution, version, point.value)
         if name in blocked or distribution in blocked:
             record = replace(record, state="blocked", error="disabled by MX_DISABLE_PLUGINS")
@@ -87,32 +96,6 @@ def discover() -> tuple[tuple[PluginRecord, EntryPoint], ...]:
             record = _check_requirement(record, point)
         result.append((record, point))
     return tuple(result)
-
-
-def _installed() -> dict[tuple[str, str], EntryPoint]:
-    """Entry points by plug-in and distribution; of several hook versions the one spoken here."""
-    everything = entry_points()
-    others = sorted(g for g in everything.groups if re.fullmatch(r"mx\.plugins\.v\d+", g))
-    found: dict[tuple[str, str], EntryPoint] = {}
-    for group in sorted(others, key=lambda g: g != GROUP):
-        for point in everything.select(group=group):
-            found.setdefault((point.name, _distribution(point)), point)
-    return found
-
-
-def misnamed() -> dict[str, str]:
-    """Entry points of a group that looks like that of plug-ins and is none: DISTRIBUTION: NAME -> what is wrong."""
-    everything = entry_points()
-    groups = sorted(
-        group
-        for group in everything.groups
-        if group.startswith("mx.plugin") and not re.fullmatch(r"mx\.plugins\.v\d+", group)
-    )
-    return {
-        f"{_distribution(point)}: {point.name}": f"entry-point group {group!r}: expected {GROUP!r}"
-        for group in groups
-        for point in everything.select(group=group)
-    }
 
 
 def disabled() -> frozenset[str]:
@@ -142,15 +125,6 @@ def check_hook_api(wanted: object) -> str | None:
             return f"needs hook API {(major, minor)}, mx-core {__version__} has {HOOK_API}"
         case _:
             raise PluginError(f"MX_HOOK_API: expected a pair of integers, got {wanted!r}")
-
-
-def _distribution(point: EntryPoint) -> str:
-    return normalised(point.dist.name) if point.dist else "unknown"
-
-
-def normalised(name: str) -> str:
-    """A distribution's name as indices write it: in lower case, with hyphens."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _requirements(point: EntryPoint) -> Iterator[str]:

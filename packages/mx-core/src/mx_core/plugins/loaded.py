@@ -8,6 +8,7 @@ A module that is still being loaded as a plug-in gets a PluginError.
 from __future__ import annotations
 
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from mx_core.forks import FirstUseLock, first_use
 from mx_core.plugins import aside
 from mx_core.plugins.discovery import PluginRecord, discover, unknown_disabled
 from mx_core.plugins.registries import Entry, Registry
+from mx_core.raised import users_line
 from mx_core.signals import let_pass
 
 if TYPE_CHECKING:
@@ -35,6 +37,12 @@ if TYPE_CHECKING:
 
 #: Seconds from which a stranger's plug-in is said to load slowly.
 _SLOW = 3.0
+#: The most plug-ins that the error of a missing name describes.
+_TOLD = 3
+#: Words in the names of plug-ins that say nothing of what they bring.
+_COMMON = frozenset(
+    ("operators", "operator", "ops", "plugin", "plugins", "mxnet", "kernels", "contrib", "python")
+)
 
 
 class _State:
@@ -85,16 +93,19 @@ def _load() -> _State:
             _loading = None
     for record in state.records:
         if record.state in ("broken", "incompatible"):
-            warnings.warn(_advice(record), PluginWarning, stacklevel=4)
+            _warn(_advice(record), record.origin)
         if record.seconds > _SLOW and not record.is_first_party:
-            warnings.warn(f"{record.source} took {record.seconds:.1f} s to load", PluginWarning, stacklevel=4)
+            _warn(f"{record.source} took {record.seconds:.1f} s to load")
     for name, close in unknown_disabled(state.records).items():
         hint = f"; did you mean {close}?" if close else ""
-        warnings.warn(
-            f"MX_DISABLE_PLUGINS: no plug-in or distribution {name!r} is installed{hint}",
-            PluginWarning, stacklevel=4,
-        )  # fmt: skip
+        _warn(f"MX_DISABLE_PLUGINS: no plug-in or distribution {name!r} is installed{hint}")
     return state
+
+
+def _warn(text: str, origin: str = "") -> None:
+    """Warns, attributed to a line of the plug-in, or to the program's that called mx first."""
+    file, _, line = (origin or users_line()).rpartition(":")
+    warnings.warn_explicit(text, PluginWarning, file or "mx", int(line) if line.isdigit() else 1)
 
 
 def _load_one(state: _State, record: PluginRecord, point: EntryPoint) -> PluginRecord:
@@ -144,8 +155,8 @@ def registry(kind: str) -> Registry:
 def missing_hint(kind: str, name: str) -> str:
     """Which plug-in that did not load would, or may, have brought `name`; empty when none.
 
-    A plug-in that failed after registering `name` is certain; else those that implement the
-    kind's hook, or whose module could not be imported, are possible.
+    A plug-in that failed after registering `name` is certain; else those are named whose names have a word of it. How
+    many others might bring it, as they implement the kind's hook or could not be imported, is said in a sentence.
     """
     if _loading is not None:
         return ""
@@ -153,13 +164,39 @@ def missing_hint(kind: str, name: str) -> str:
     broken = [f for f in aside.faults() if f.entry.kind == kind and name in (f.entry.name, *f.entry.aliases)]
     if broken:
         return " ".join(f"{fault}. See: mx plugins show {fault.entry.plugin}." for fault in broken)
-    certain = [record for record in absent if _brings(record, kind, name)]
-    possible = [r for r in absent if not r.hooks or f"mx_register_{kind}" in r.hooks]
-    return " ".join(
+    meant = [record for record in absent if _brings(record, kind, name)]
+    meant = meant or [record for record in absent if _may_bring(record, kind, name)]
+    told = [
         f"Plug-in {record.name!r} ({record.distribution} {record.version}) was not loaded: "
         f"{record.error}. See: mx plugins show {record.name}."
-        for record in certain or possible
-    )
+        for record in meant[:_TOLD]
+    ]
+    if not any(_brings(record, kind, name) for record in meant):
+        others = [r for r in absent if r not in meant and (not r.hooks or f"mx_register_{kind}" in r.hooks)]
+        others += meant[_TOLD:]
+        if others:
+            told.append(_counted(others, "more " if told else ""))
+    return " ".join(told)
+
+
+def _counted(records: Sequence[PluginRecord], more: str) -> str:
+    blocked = sum(record.state == "blocked" for record in records)
+    why = f" ({blocked} disabled by MX_DISABLE_PLUGINS)" if blocked else ""
+    return f"{len(records)} {more}plug-in{'s' * (len(records) > 1)} did not load{why}; see: mx plugins."
+
+
+def _may_bring(record: PluginRecord, kind: str, name: str) -> bool:
+    """Whether a plug-in that did not load shares a word of its names with what is missing, as acme-ops and acme_mish.
+
+    The project's own plug-ins have names of any kind.
+    """
+    if record.hooks and f"mx_register_{kind}" not in record.hooks:
+        return False
+    if record.is_first_party and record.state != "blocked":
+        return True
+    own = " ".join((record.name, record.distribution, record.module)).lower()
+    words = set(re.findall(r"[a-z0-9]{3,}", own)) - _COMMON
+    return any(word in name.lower() for word in words)
 
 
 def _brings(record: PluginRecord, kind: str, name: str) -> bool:

@@ -19,7 +19,7 @@ from mx_core.plugins import hookspecs
 from mx_core.plugins.discovery import PluginRecord, check_hook_api
 from mx_core.plugins.registrars import REGISTRARS
 from mx_core.plugins.registries import Registry, Transaction
-from mx_core.raised import own_traceback
+from mx_core.raised import origin_of, own_traceback
 from mx_core.signals import let_pass
 
 
@@ -77,6 +77,7 @@ def load(
                 traceback=own_traceback(error),
                 contributions=_contributions(transaction),
                 hooks=hooks,
+                origin=origin_of(error),
             ),
             error,
         )
@@ -88,8 +89,16 @@ def load(
 
 def _import(point: EntryPoint) -> ModuleType:
     with exits_refused(f"the import of {point.value!r}"):
-        import_by_name(point.module)
-        module = point.load()
+        try:
+            import_by_name(point.module)
+            module = point.load()
+        except Exception as error:
+            if type(error).__module__ == "zlib":  # its text is that of the library: no file, no module
+                raise PluginError(
+                    f"module {point.module!r} cannot be read, its archive is damaged: zlib.error: {error}; "
+                    "install it again"
+                ) from error
+            raise
     if not isinstance(module, ModuleType):
         raise PluginError(f"entry point {point.value!r}: expected a module, got {module!r}")
     return module

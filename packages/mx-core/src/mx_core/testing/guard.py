@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from time import monotonic
 from typing import Any
@@ -22,26 +22,48 @@ from mx_core.plugins.discovery import PluginRecord
 from mx_core.testing import progress
 from mx_core.testing.plugin import Result, check_plugin, subjects
 
-#: Seconds one check may take.
-LIMIT = 120.0
+#: Seconds that one step of a check may take where no other program needs the processors: one run of a kernel or a
+#: reference, one test of a contract.
+LIMIT = 30.0
+#: A check of many steps may take this many times as long.
+STEPS = 5
+#: The most that other programs lengthen limits by.
+_MOST = 4.0
+#: Seconds of silence after which it is said what is being waited for; then after twice as many, and so on.
+_SILENCE = 5.0
+
+#: Called with what is being waited for and the seconds it takes already.
+Waiting = Callable[[str, float], None]
 
 
-def check_guarded(record: PluginRecord, limit: float = LIMIT) -> Iterator[Result]:
+def check_guarded(
+    record: PluginRecord, limit: float | None = None, waiting: Waiting | None = None
+) -> Iterator[Result]:
     """As `mx_core.testing.plugin.check_plugin`; a check that ends its process or does not end has failed.
 
     Parameters
     ----------
     limit : float
-        Seconds that one check may take.
+        Seconds that one step of a check may take, such as one run of a kernel; a check of many steps may take five
+        times as long. By default 30, and longer in proportion where more threads want to run than there are processors.
+    waiting : callable
+        Is told what is being waited for, and for how many seconds, when that is long.
     """
     start, everything = 0, subjects(record)
     while start < len(everything):
         at, last, doing, complete = start, "it began", "", False
+
+        def told(seconds: float) -> None:
+            if waiting is not None:
+                waiting(f"{_subject(everything[at])}, after {last}{doing}", seconds)  # noqa: B023  # of this round
+
         with _Child(record.name, start) as child:
-            for line in child.lines(limit):
+            for line in child.lines(limit, told):
                 if "doing" in line:
                     doing = f", in {line['doing']}"
                     continue
+                if line.get("at", at) != at:
+                    last = "it began"
                 at, doing = line.pop("at", at), ""
                 complete = line.pop("complete", False)
                 if line:
@@ -52,9 +74,18 @@ def check_guarded(record: PluginRecord, limit: float = LIMIT) -> Iterator[Result
         if ended is None and complete:
             return
         ended = ended or "the process ended with status 0"  # a plug-in may leave as if all were well
-        kind, name = everything[at]
-        yield Result(f"{kind.replace('_', ' ')} {name!r}", "its checks end", f"{ended} after {last}{doing}")
+        yield Result(_subject(everything[at]), "its checks end", f"{ended} after {last}{doing}")
         start = at + 1
+
+
+def _subject(of: tuple[str, str]) -> str:
+    kind, name = of
+    return f"hook {name!r}" if kind == "hooks" else f"{kind.replace('_', ' ')} {name!r}"
+
+
+def _load() -> float:
+    """How many times as long as alone a program takes here now."""
+    return min(_MOST, max(1.0, os.getloadavg()[0] / len(os.sched_getaffinity(0))))
 
 
 class _Child:
@@ -70,28 +101,49 @@ class _Child:
             )  # fmt: skip
         finally:
             os.close(writing)
-        self._late = False
+        self._late = ""
 
-    def lines(self, limit: float) -> Iterator[dict[str, Any]]:
-        """Reports until the end, or until there is none but of what it is doing for too long."""
-        pending, end = b"", monotonic() + limit
-        while select.select([self._reading], [], [], max(0.0, end - monotonic()))[0]:
+    def lines(self, limit: float | None, waiting: Callable[[float], None]) -> Iterator[dict[str, Any]]:
+        """Reports until the end, or until a step or a check takes too long."""
+        pending = b""
+        begun = step = monotonic()
+        silence = _SILENCE
+        while True:
+            if not select.select([self._reading], [], [], min(1.0, limit or LIMIT))[0]:
+                now = monotonic()
+                if now - step >= silence:
+                    waiting(now - begun)
+                    silence *= 2
+                if self._stop(now - step, limit, 1) or self._stop(now - begun, limit, STEPS):
+                    return
+                continue
             data = os.read(self._reading, 1 << 16)
             if not data:
                 return
             *whole, pending = (pending + data).split(b"\n")
             for line in map(json.loads, whole):
+                step = monotonic()
                 if "doing" not in line:
-                    end = monotonic() + limit
+                    begun, silence = step, _SILENCE
                 yield line
-        self._late = True
-        self._process.kill()
+            if self._stop(monotonic() - begun, limit, STEPS):
+                return
+
+    def _stop(self, seconds: float, limit: float | None, times: int) -> bool:
+        """Ends the process if something takes longer than some times a limit."""
+        most = times * (limit or LIMIT)
+        if seconds > most and limit is None:
+            most *= _load()
+        if seconds > most:
+            self._late = f"no end within {most:.0f} s, which --limit sets,"
+            self._process.kill()
+        return bool(self._late)
 
     def ended(self) -> str | None:
         """None for a process that came to its end."""
         status = self._process.wait()
         if self._late:
-            return "no end within the time limit"
+            return self._late
         if status < 0:
             return f"the process was ended by {signal.Signals(-status).name}"
         return f"the process ended with status {status}" if status else None

@@ -16,6 +16,7 @@ from mx_core.kernels import KernelCall, KernelSpec
 from mx_core.testing import progress
 from mx_core.testing.case import RANDOM_KEY, Array, Case
 from mx_core.testing.margins import Inside, in_bytes
+from mx_core.testing.operator import declared, result_name
 from mx_core.testing.plan import WRITE, run_plan
 
 
@@ -93,9 +94,9 @@ class Subject:
         progress.announce(lambda: self.where, request)
         inputs = [Inside(x, shifted=shifted) for x in case.inputs]
         if callable(self.made):
-            results = [np.asarray(x) for x in self.made(case.context(), [x.array for x in inputs])]
+            results = self.made(case.context(), [x.array for x in inputs])
             self._check_inputs(request, inputs, None)
-            return results
+            return self._checked(request, results)
         outputs = [
             Inside(
                 np.full(spec.shape, value, dtypes.numpy_dtype(spec.dtype)), is_output=True, shifted=shifted
@@ -113,6 +114,26 @@ class Subject:
         for i, (name, output) in enumerate(zip(case.op.outputs(case.params), outputs, strict=True)):
             self._check_outside(request, f"output {i} ({name})", output)
         return [*found, *written(case, given)]
+
+    def _checked(self, request: str, results: Any) -> list[Array]:
+        """What a function returned, as arrays; their number, shapes and types are those that are declared."""
+        case = self.case
+        wanted = declared(case)
+        assert isinstance(results, Sequence), (
+            f"{self.where}, {request}: it returned a {type(results).__name__}, expected a list of {len(wanted)} arrays"
+        )
+        assert len(results) == len(wanted), (
+            f"{self.where}, {request}: it returned {len(results)} results, expected {len(wanted)}"
+        )
+        arrays = [np.asarray(x) for x in results]
+        for i, (array, spec) in enumerate(zip(arrays, wanted, strict=True)):
+            what, dtype = f"{self.where}, {request}: {result_name(case, i)}", dtypes.name(spec.dtype)
+            assert array.dtype.name == dtype, f"{what} has type {array.dtype.name}, declared {dtype}"
+            is_known = i >= len(case.outputs) or not case.op.dynamic_output
+            assert array.shape == spec.shape or not is_known, (
+                f"{what} has shape {array.shape}, declared {spec.shape}"
+            )
+        return arrays
 
     def _check_inputs(self, request: str, inputs: Sequence[Inside], may_change: int | None) -> None:
         case = self.case

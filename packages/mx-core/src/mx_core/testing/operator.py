@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from mx_core import dtypes, operators
-from mx_core.errors import ShapeError
+from mx_core.errors import MXNetError, ShapeError
+from mx_core.kernels import TensorSpec
 from mx_core.operator import Operator, ReferenceContext
 from mx_core.operator.gradient import Entry, Gradient, gradient_of
 from mx_core.operator.infer import infer_shapes, infer_types
@@ -17,6 +19,8 @@ from mx_core.testing import progress
 from mx_core.testing.case import RANDOM_KEY, Array, Case, Input, make_case
 from mx_core.testing.expect import raises
 
+#: element types besides float64 whose results' types are checked
+TYPES = ("float32", "float16", "bfloat16") if find_spec("ml_dtypes") else ("float32", "float16")
 #: how many elements of an input the numeric gradient perturbs
 PROBES = 24
 #: the same for an input whose gradient is said to be zero
@@ -37,7 +41,8 @@ def check_operator(
 ) -> None:
     """Checks a declaration on one example, in float64.
 
-    - the reference's outputs have the inferred shapes and types, and its inputs stay as they are;
+    - the reference's outputs have the inferred shapes and types, for every floating-point type that inference
+      accepts, and its inputs stay as they are;
     - inference is stable, and a contradicting shape is a ShapeError;
     - parameters survive their text form;
     - the gradient (evaluated through the references of the operators it consists of) equals the
@@ -58,6 +63,7 @@ def check_operator(
     check_inference(case)
     check_parameters(case)
     results = check_reference(case)
+    check_types(case)
     if numeric_gradient and not case.op.is_loss:
         check_gradient(case, results, rtol=rtol, atol=atol, seed=seed)
 
@@ -94,13 +100,38 @@ def check_reference(case: Case) -> list[Array]:
     extra = len(case.op.aux(case.params)) + len(case.op.mutated_inputs(case.params))
     expected = len(case.outputs) + extra
     assert len(results) == expected, f"{case.describe()}: {len(results)} results, not {expected}"
-    if case.op.dynamic_output:
-        return results
-    for i, (spec, result) in enumerate(zip(case.outputs, results, strict=False)):
-        found = (result.shape, dtypes.name(dtypes.code(result.dtype)))
-        wanted = (spec.shape, dtypes.name(spec.dtype))
-        assert found == wanted, f"{case.describe()}: output {i} is {found}, inferred {wanted}"
+    for i, (spec, result) in enumerate(zip(declared(case), results, strict=True)):
+        shape = result.shape if i < len(case.outputs) and case.op.dynamic_output else spec.shape
+        found = (result.shape, result.dtype.name)
+        wanted = (shape, dtypes.name(spec.dtype))
+        assert found == wanted, f"{case.describe()}: {result_name(case, i)} is {found}, inferred {wanted}"
     return results
+
+
+def check_types(case: Case) -> None:
+    """The reference gives what inference promises of every other floating-point type that inference accepts."""
+    for dtype in TYPES:
+        try:
+            other = make_case(
+                case.op, case.params.attrs(), list(case.inputs), dtype=dtype, is_train=case.is_train
+            )
+        except MXNetError:  # the operator has not this type
+            continue
+        check_reference(other)
+
+
+def declared(case: Case) -> list[TensorSpec]:
+    """Shapes and types of all results: outputs, new auxiliary states, new values of mutated inputs."""
+    changed = [*range(case.n_inputs, len(case.inputs)), *case.op.mutated_inputs(case.params)]
+    return [*case.outputs, *(case.specs[i] for i in changed)]
+
+
+def result_name(case: Case, i: int) -> str:
+    """What a result is called in messages."""
+    if i < len(case.outputs):
+        return f"output {i} ({case.op.outputs(case.params)[i]})"
+    names = [*case.op.aux(case.params), *(_names(case)[j] for j in case.op.mutated_inputs(case.params))]
+    return f"the new value of {names[i - len(case.outputs)]}"
 
 
 def check_gradient(

@@ -23,7 +23,13 @@ from mx_core.testing.checks.result import FAILURES, Result, attempt, check_targe
 from mx_core.testing.checks.services import is_present
 from mx_core.testing.examples import DOMAINS, Search, example, search
 from mx_core.testing.kernel_values import TOLERANCES, Checked
-from mx_core.testing.operator import check_gradient, check_inference, check_parameters, check_reference
+from mx_core.testing.operator import (
+    check_gradient,
+    check_inference,
+    check_parameters,
+    check_reference,
+    check_types,
+)
 from mx_core.testing.variants import variants
 
 #: elements of an input whose gradient is compared, of each further example
@@ -53,6 +59,8 @@ def check_operator(entry: Entry) -> Iterator[Result]:
     )
     yield reference
     if reference.error is None:
+        what = "the reference gives the types that are inferred, for every floating-point type"
+        yield attempt(name_of(entry), what, partial(check_types, case))
         yield _check_its_gradient(entry, case)
         if variants(op):
             what = "inference, reference and gradient agree on other shapes and parameters"
@@ -68,6 +76,7 @@ def _check_variants(op: Operator) -> None:
         check_inference(case)
         check_parameters(case)
         results = check_reference(case)
+        check_types(case)
         if not (op.is_loss or op.is_random or op.dynamic_output or _is_rounded(case)):
             _check_gradient_of_variant(case, results)
 
