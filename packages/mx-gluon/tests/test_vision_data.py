@@ -189,6 +189,21 @@ def test_images_of_records(tmp_path: Path) -> None:
     assert ImageRecordDataset(tmp_path / "a.rec", 0, lambda x, y: x.shape)[0] == (5, 6, 1)
 
 
+def test_a_record_that_is_no_image_is_named(tmp_path: Path) -> None:
+    from mx_io.recordio import IRHeader, MXIndexedRecordIO, pack
+
+    with MXIndexedRecordIO(str(tmp_path / "b.idx"), str(tmp_path / "b.rec"), "w") as records:
+        records.write_idx(4, pack(IRHeader(0, 1.0, 4, 0), b"junk"))
+        records.write_idx(7, b"x")
+    dataset = ImageRecordDataset(tmp_path / "b.rec")
+    for place, told in (
+        (0, "b.rec: record 4: .*expected an image"),
+        (1, "b.rec: record 7: .*bytes of header"),
+    ):
+        with pytest.raises(FileFormatError, match=told):
+            dataset[place]
+
+
 @pytest.mark.parametrize(
     "transform",
     [

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from mx_core.errors import FileFormatError
 from mx_core.files import naming
 from mx_gluon.data.dataset import Dataset, RecordFileDataset
 from mx_io import image
@@ -41,8 +42,12 @@ class ImageRecordDataset(RecordFileDataset):
         self._transform = transform
 
     def __getitem__(self, idx: Any) -> Any:
-        header, content = unpack(super().__getitem__(idx))
-        decoded = image.imdecode(content, self._flag)
+        record = super().__getitem__(idx)
+        try:
+            header, content = unpack(record)
+            decoded = image.imdecode(content, self._flag)
+        except FileFormatError as error:
+            raise FileFormatError(f"{self.filename}: record {self._record.keys[idx]}: {error}") from error
         return (decoded, header.label) if self._transform is None else self._transform(decoded, header.label)
 
 
