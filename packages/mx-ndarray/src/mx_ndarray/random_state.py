@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mx_core import services
 from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError
+from mx_core.forks import ForkSafeLock
 
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 #: the seed of all streams, and those of single contexts that were seeded later
 _seed = 0
 _seeds: dict[Context, int] = {}
@@ -33,7 +33,7 @@ def seeded(seed: int, ctx: Context | None) -> None:
 def get_state(contexts: Iterable[Context] = ()) -> dict[str, Any]:
     """The seeds, and how far the streams of contexts are.
 
-    Blocks until nothing: numbers are reserved when an operation is called, whenever it runs.
+    Waits for nothing: numbers are reserved when an operation is called, whenever it runs.
 
     Threads: any; another thread that draws meanwhile may or may not be counted.
 
