@@ -114,6 +114,7 @@ def test_a_wheel_whose_module_cannot_be_read_is_broken(site, quiet, monkeypatch)
     states = {record.name: record for record in plugins.plugins()}
     assert states["good"].state == "loaded" and states["zipped"].state == "broken"
     assert "module 'acme_zipped' cannot be read, its archive is damaged: zlib.error" in states["zipped"].error
+    assert plugins.missing_hint("operators", "gamma") == "1 plug-in did not load; see: mx plugins."
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,14 @@ def test_a_missing_name_tells_of_plugins_of_a_like_name_and_counts_the_others(si
     assert hint.endswith(" 3 more plug-ins did not load; see: mx plugins.") and "'raises'" not in hint
 
 
+def test_a_missing_name_tells_of_the_plugin_whose_modules_have_it_as_a_text(site, quiet):
+    site.add("acme", "raise RuntimeError('no driver')\nNAME = 'quadratic'")
+    site.add("other", "raise RuntimeError('no driver')\nNAME = 'quadratics'")
+    hint = plugins.missing_hint("operators", "quadratic")
+    assert hint.startswith("Plug-in 'acme' (mx-acme 0.1.0) was not loaded: RuntimeError: no driver.")
+    assert hint.endswith(" 1 more plug-in did not load; see: mx plugins.")
+
+
 def test_a_missing_name_tells_of_a_few_plugins_only(site, quiet):
     for i in range(8):
         site.add(f"acme{i}", "import no_such_module", distribution=f"acme-{i}")

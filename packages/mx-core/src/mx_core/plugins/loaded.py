@@ -8,7 +8,6 @@ A module that is still being loaded as a plug-in gets a PluginError.
 from __future__ import annotations
 
 import os
-import re
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,7 @@ from mx_core.environment import strict_plugins
 from mx_core.errors import MXNetError, PluginError, PluginWarning
 from mx_core.exits import exits_refused
 from mx_core.forks import FirstUseLock, first_use
-from mx_core.plugins import aside
+from mx_core.plugins import absent, aside
 from mx_core.plugins.discovery import PluginRecord, discover, unknown_disabled
 from mx_core.plugins.registries import Entry, Registry
 from mx_core.raised import users_line
@@ -37,12 +36,6 @@ if TYPE_CHECKING:
 
 #: Seconds from which a stranger's plug-in is said to load slowly.
 _SLOW = 3.0
-#: The most plug-ins that the error of a missing name describes.
-_TOLD = 3
-#: Words in the names of plug-ins that say nothing of what they bring.
-_COMMON = frozenset(
-    ("operators", "operator", "ops", "plugin", "plugins", "mxnet", "kernels", "contrib", "python")
-)
 
 
 class _State:
@@ -138,6 +131,16 @@ def plugins() -> tuple[PluginRecord, ...]:
     return _get().records
 
 
+def missing_hint(kind: str, name: str) -> str:
+    """Which plug-in that did not load would, or may, have brought `name`; empty when none.
+
+    A plug-in that failed after registering `name` is certain; else those are named whose names have a word of it or
+    whose modules have it as a text. How many others might bring it, as they implement the kind's hook or could not be
+    imported, is said in a sentence.
+    """
+    return absent.hint(kind, name, _get().records) if _loading is None else ""
+
+
 def registry(kind: str) -> Registry:
     """What all loaded plug-ins registered of one kind (the hook's suffix: `"kernels"`).
 
@@ -150,59 +153,6 @@ def registry(kind: str) -> Registry:
     if found is None:
         raise PluginError(f"unknown registry {kind!r}; there are: {', '.join(registries)}")
     return found
-
-
-def missing_hint(kind: str, name: str) -> str:
-    """Which plug-in that did not load would, or may, have brought `name`; empty when none.
-
-    A plug-in that failed after registering `name` is certain; else those are named whose names have a word of it. How
-    many others might bring it, as they implement the kind's hook or could not be imported, is said in a sentence.
-    """
-    if _loading is not None:
-        return ""
-    absent = [record for record in _get().records if record.state != "loaded"]
-    broken = [f for f in aside.faults() if f.entry.kind == kind and name in (f.entry.name, *f.entry.aliases)]
-    if broken:
-        return " ".join(f"{fault}. See: mx plugins show {fault.entry.plugin}." for fault in broken)
-    meant = [record for record in absent if _brings(record, kind, name)]
-    meant = meant or [record for record in absent if _may_bring(record, kind, name)]
-    told = [
-        f"Plug-in {record.name!r} ({record.distribution} {record.version}) was not loaded: "
-        f"{record.error}. See: mx plugins show {record.name}."
-        for record in meant[:_TOLD]
-    ]
-    if not any(_brings(record, kind, name) for record in meant):
-        others = [r for r in absent if r not in meant and (not r.hooks or f"mx_register_{kind}" in r.hooks)]
-        others += meant[_TOLD:]
-        if others:
-            told.append(_counted(others, "more " if told else ""))
-    return " ".join(told)
-
-
-def _counted(records: Sequence[PluginRecord], more: str) -> str:
-    blocked = sum(record.state == "blocked" for record in records)
-    why = f" ({blocked} disabled by MX_DISABLE_PLUGINS)" if blocked else ""
-    return f"{len(records)} {more}plug-in{'s' * (len(records) > 1)} did not load{why}; see: mx plugins."
-
-
-def _may_bring(record: PluginRecord, kind: str, name: str) -> bool:
-    """Whether a plug-in that did not load shares a word of its names with what is missing, as acme-ops and acme_mish.
-
-    The project's own plug-ins have names of any kind.
-    """
-    if record.hooks and f"mx_register_{kind}" not in record.hooks:
-        return False
-    if record.is_first_party and record.state != "blocked":
-        return True
-    own = " ".join((record.name, record.distribution, record.module)).lower()
-    words = set(re.findall(r"[a-z0-9]{3,}", own)) - _COMMON
-    return any(word in name.lower() for word in words)
-
-
-def _brings(record: PluginRecord, kind: str, name: str) -> bool:
-    return any(
-        has == kind and (what == name or what.split("/")[0] == name) for has, what in record.contributions
-    )
 
 
 def select_kernel(op: Operator, call: KernelCall, candidates: Sequence[KernelSpec]) -> KernelSpec | None:
@@ -316,6 +266,7 @@ def reset() -> None:
     with _lock:
         _state = None
     aside.reset()
+    absent.reset()
 
 
 def _after_fork_in_child() -> None:
