@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -162,6 +163,15 @@ def test_a_metric_is_named_after_its_function() -> None:
     )
     assert metric.CustomMetric(lambda label, prediction: 0.0).name == "custom(<lambda>)"
     assert metric.CustomMetric(misses, name="wrong").name == "wrong"
+
+
+@pytest.mark.parametrize("wrap", [lambda value: value, lambda value: (value, 1)])
+def test_float32_values_of_a_function_are_summed_in_float64(wrap: Callable[[object], object]) -> None:
+    made = metric.np(lambda label, prediction: wrap(np.float32(0.1)), name="tenth")
+    zeros = [nd.zeros((1,))]
+    for _ in range(1000):
+        made.update(zeros, zeros)
+    assert made.get()[1] == pytest.approx(float(np.float32(0.1)), rel=1e-9)
 
 
 @pytest.mark.parametrize(

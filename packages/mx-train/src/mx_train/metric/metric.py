@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from numpy import floating  # `np` is a metric here
+
 from mx_core.errors import ArgumentError
 from mx_ndarray import NDArray
 from mx_train.registry import Named, read_config
@@ -195,7 +197,10 @@ class CustomMetric(EvalMetric):
         """Calls the function per output."""
         for label, pred in pairs(labels, preds, self.name, self._allow_extra_outputs):
             result = self._feval(label.asnumpy(), pred.asnumpy())
-            self._add(*(result if isinstance(result, tuple) else (result, 1)))
+            total, count = result if isinstance(result, tuple) else (result, 1)
+            self._add(
+                float(total) if isinstance(total, floating) else total, count
+            )  # float32 would sum in float32
 
     def get_config(self) -> dict[str, Any]:
         """There is none.
