@@ -133,9 +133,10 @@ class TestGraph:
         net(nd.ones((1, 2)))
         net.cast("float64")
         assert net(nd.ones((1, 2), dtype="float64")).dtype is np.float64
-        net.cast("float16")
-        assert {param.dtype for param in net[1].params.values()} == {"float32"}
-        assert net(nd.ones((1, 2), dtype="float16")).dtype is np.float16
+        for dtype in ("float16", "bfloat16"):
+            net.cast(dtype)
+            assert {param.dtype for param in net[1].params.values()} == {"float32"}
+            assert np.dtype(net(nd.ones((1, 2), dtype=dtype)).dtype).name == dtype
 
 
 class TestShapes:

@@ -157,6 +157,31 @@ def test_other_types(make: Any) -> None:
         np.testing.assert_allclose(found.asnumpy(), expected, atol=tolerance)
 
 
+@pytest.mark.parametrize("hybrid", [False, True])
+@pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-6), ("float16", 5e-3), ("bfloat16", 3e-2)])
+def test_cells_begin_with_states_of_their_type(dtype: str, tolerance: float, hybrid: bool) -> None:
+    class Unrolled(HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = rnn.HybridSequentialRNNCell()
+            self.cell.add(rnn.LSTMCell(5))
+            self.cell.add(rnn.BidirectionalCell(rnn.GRUCell(3), rnn.RNNCell(2)))
+            self.cell.add(rnn.ResidualCell(rnn.RNNCell(5)))
+
+        def hybrid_forward(self, F: Any, x: Any) -> Any:
+            return self.cell.unroll(x.shape[0] if F is nd else len(X), x, layout="TNC", merge_outputs=True)[0]
+
+    net = Unrolled()
+    net.initialize()
+    expected = net(nd.array(X)).asnumpy()
+    net.cast(dtype)
+    if hybrid:
+        net.hybridize()
+    found = net(nd.array(X, dtype=dtype))
+    assert np.dtype(found.dtype).name == dtype
+    np.testing.assert_allclose(found.astype("float32").asnumpy(), expected, atol=tolerance)
+
+
 def test_zoneout_keeps_what_was_before() -> None:
     mx_random.seed(0)
     cell = rnn.ZoneoutCell(rnn.RNNCell(200, input_size=4), zoneout_states=0.3)

@@ -62,9 +62,10 @@ class TestParameters:
     def test_types(self) -> None:
         block = SymbolBlock(graph(), sym.var("data", dtype="float64"))
         assert block.params["net_fc_weight"].dtype is np.float64
-        block.cast("float16")
-        assert block.params["net_fc_weight"].dtype == "float16"
-        assert block.params["net_bn_gamma"].dtype == "float32"
+        for dtype in ("float16", "bfloat16"):
+            block.cast(dtype)
+            assert block.params["net_fc_weight"].dtype == dtype
+            assert block.params["net_bn_gamma"].dtype == "float32"
 
     def test_moves(self) -> None:
         block = SymbolBlock(graph(), sym.var("data"))

@@ -21,7 +21,7 @@ from mx_ndarray import nd
 from mx_symbol import Group, Symbol, sym
 from mx_symbol.symbol.inference import STORAGE
 
-#: names of a BatchNorm's variables, which stay float32 where the others become float16
+#: names of a BatchNorm's variables, which stay float32 where the others get 16 bits
 _STATISTICS = (("running_var", "running_mean"), ("moving_var", "moving_mean"))
 
 
@@ -166,9 +166,9 @@ class SymbolBlock(HybridBlock):
         self._cached_op = None
 
     def cast(self, dtype: Any) -> None:
-        """Changes the element type of all parameters; those of BatchNorm stay float32 where others become float16."""
+        """Changes the element type of all parameters; those of BatchNorm stay float32 where others get 16 bits."""
         super().cast(dtype)
-        if dtypes.name(dtypes.code(dtype, "[SymbolBlock] cast")) != "float16":
+        if dtypes.name(dtypes.code(dtype, "[SymbolBlock] cast")) not in ("float16", "bfloat16"):
             return
         for variance, mean in _STATISTICS:
             for name in [each for each in self.params if each.endswith(variance)]:

@@ -50,9 +50,9 @@ class _BatchNorm(HybridBlock):
         )
 
     def cast(self, dtype: Any) -> None:
-        """Changes the element type; float16 leaves the parameters float32."""
-        is_half = dtypes.name(dtypes.code(dtype, "[BatchNorm] cast")) == "float16"
-        super().cast("float32" if is_half else dtype)
+        """Changes the element type; float16 and bfloat16 leave the parameters float32."""
+        is_short = dtypes.name(dtypes.code(dtype, "[BatchNorm] cast")) in ("float16", "bfloat16")
+        super().cast("float32" if is_short else dtype)
 
     def hybrid_forward(
         self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+from mx_core import dtypes
 from mx_gluon.block import Block, HybridBlock
 from mx_gluon.errors import RefusedError
 from mx_gluon.nn import LeakyReLU
@@ -76,13 +77,16 @@ class RecurrentCell(Block):
             )
 
     def _begin(self, states: Sequence[Any] | None, inputs: Any, layout: str) -> Sequence[Any]:
-        """The states that are given, or zeros that fit the inputs."""
+        """The states that are given, or zeros that fit the inputs, of the parameters' element type."""
         if states is not None:
             return states
         F = library(inputs)
         first = inputs if is_whole(inputs) else inputs[0]
+        params = list(self.collect_params().values())
+        kind = dtypes.name(dtypes.code(params[0].dtype, f"[{self.name}] dtype")) if params else "float32"
+        more = {} if kind == "float32" else {"dtype": kind}
         with first.context if isinstance(first, NDArray) else nullcontext():
-            return self.begin_state(func=F.zeros, batch_size=batch_size(inputs, layout))
+            return self.begin_state(func=F.zeros, batch_size=batch_size(inputs, layout), **more)
 
     def unroll(
         self,
