@@ -30,6 +30,7 @@ from mx_train.arguments import (
 from mx_train.initializer import Uniform
 from mx_train.metric import EvalMetric
 from mx_train.model import BatchEndParam
+from mx_train.module.parts import is_in_parts, pad_of, parts_of
 from mx_train.monitor import Monitor
 
 
@@ -162,17 +163,36 @@ class BaseModule:
         result: list[tuple[str, float]] = eval_metric.get_global_name_value()
         return result
 
-    def _metric_without_pad(self, eval_metric: EvalMetric, batch: DataBatch) -> None:
-        pad = getattr(batch, "pad", 0) or 0  # batches of scripts may have data and labels only
-        if not pad:
-            self.update_metric(eval_metric, batch.label or [])
+    def _add_batch(self, eval_metric: EvalMetric, batch: Any) -> None:
+        """Adds the last forward to a metric, padding included."""
+        labels = [getattr(part, "label", None) or [] for part in parts_of(batch)]
+        if is_in_parts(batch):
+            self.update_metric(eval_metric, labels, pre_sliced=True)
+        else:
+            self.update_metric(eval_metric, labels[0])
+
+    def _metric_without_pad(self, eval_metric: EvalMetric, batch: Any) -> None:
+        parts = parts_of(batch)
+        if not any(map(pad_of, parts)):
+            self._add_batch(eval_metric, batch)
             return
-        outputs = [o[: o.shape[0] - pad] for o in self.get_outputs()]
-        labels = [x[: x.shape[0] - pad] for x in batch.label or ()]
         names = [description.name for description in self.label_shapes or ()]
-        eval_metric.update_dict(
-            dict(zip(names, labels, strict=False)), dict(zip(self.output_names, outputs, strict=True))
-        )
+        for part, outputs in zip(parts, self._outputs_without_pad(batch), strict=True):
+            labels = [x[: x.shape[0] - pad_of(part)] for x in part.label or ()]
+            eval_metric.update_dict(
+                dict(zip(names, labels, strict=False)), dict(zip(self.output_names, outputs, strict=True))
+            )
+
+    def _outputs_without_pad(self, batch: Any) -> list[list[NDArray]]:
+        """Outputs of the last forward for each part of its batch."""
+        parts = parts_of(batch)
+        if is_in_parts(batch):
+            outputs = list(zip(*self.get_outputs(merge_multi_context=False), strict=True))
+        else:
+            outputs = [tuple(self.get_outputs())]
+        return [
+            [o[: o.shape[0] - pad_of(part)] for o in each] for part, each in zip(parts, outputs, strict=True)
+        ]
 
     def iter_predict(
         self,
@@ -190,8 +210,8 @@ class BaseModule:
                 break
             self.prepare(batch, sparse_row_id_fn=sparse_row_id_fn)
             self.forward(batch, is_train=False)
-            pad = batch.pad or 0
-            yield [o[: o.shape[0] - pad] for o in self.get_outputs()], nbatch, batch
+            parts = zip(*self._outputs_without_pad(batch), strict=True)
+            yield [each[0] if len(each) == 1 else nd.concat(*each, dim=0) for each in parts], nbatch, batch
 
     def predict(
         self,
@@ -363,7 +383,7 @@ class BaseModule:
                 monitor.tic()
             self.forward_backward(batch)
             self.update()
-            self.update_metric(metric, batch.label or [])
+            self._add_batch(metric, batch)
             following = next(data_iter, None)
             if following is not None:
                 self.prepare(following, sparse_row_id_fn=scope["sparse_row_id_fn"])

@@ -115,19 +115,26 @@ class ExecutorGroup:
 
     def load(self, data: Sequence[NDArray], label: Sequence[NDArray]) -> None:
         """Copies a batch into the executors' inputs; asynchronous."""
-        arrays = dict(zip((d.name for d in self.data_shapes), data, strict=True))
-        if label and self.label_shapes:
-            arrays |= dict(zip((d.name for d in self.label_shapes), label, strict=True))
+        arrays = self._named(data, label)
         for desc in self._inputs:
             if desc.name not in arrays:
                 continue
-            value = arrays[desc.name]
-            if not isinstance(value, NDArray):
-                raise TypeError(f"[Module] {desc.name!r}: expected an NDArray, got {type(value).__name__}")
-            if tuple(value.shape) != tuple(desc.shape):
-                raise ShapeError(f"[Module] {desc.name!r}: bound with shape {desc.shape}, got {value.shape}")
+            value = _checked(arrays, desc.name, desc.shape)
             for executor, part in zip(self.execs, self.slices, strict=True):
                 self._cut(value, _batch_axis(desc), part).copyto(executor.arg_dict[desc.name])
+
+    def load_parts(self, parts: Sequence[tuple[Sequence[NDArray], Sequence[NDArray]]]) -> None:
+        """Copies (data, labels) of each context into its executor's inputs; asynchronous."""
+        for executor, (data, label) in zip(self.execs, parts, strict=True):
+            arrays = self._named(data, label)
+            for name in [d.name for d in self._inputs if d.name in arrays]:
+                _checked(arrays, name, executor.arg_dict[name].shape).copyto(executor.arg_dict[name])
+
+    def _named(self, data: Sequence[NDArray], label: Sequence[NDArray]) -> dict[str, NDArray]:
+        arrays = dict(zip((d.name for d in self.data_shapes), data, strict=True))
+        if label and self.label_shapes:
+            arrays |= dict(zip((d.name for d in self.label_shapes), label, strict=True))
+        return arrays
 
     def forward(self, is_train: bool) -> None:
         """Runs all; asynchronous."""
@@ -191,6 +198,15 @@ class ExecutorGroup:
     def joined_arrays(self, names: Sequence[str]) -> list[NDArray]:
         """Arguments by name, of the whole batch."""
         return [self._joined(each, 0) for each in self.arrays(names, "arg_dict")]
+
+
+def _checked(arrays: Mapping[str, NDArray], name: str, shape: Sequence[int]) -> NDArray:
+    value = arrays[name]
+    if not isinstance(value, NDArray):
+        raise TypeError(f"[Module] {name!r}: expected an NDArray, got {type(value).__name__}")
+    if tuple(value.shape) != tuple(shape):
+        raise ShapeError(f"[Module] {name!r}: bound with shape {tuple(shape)}, got {value.shape}")
+    return value
 
 
 def _batch_axis(desc: DataDesc) -> int:
