@@ -321,3 +321,28 @@ def test_hooks_that_answer_with_a_list_or_leave_hurt_themselves(site, quiet, bod
     assert lines["good"] == {"port": "1"} and cause in lines["acme"]["error"]
     assert plugins.stub_modules() == {"acme.nd": "acme.array:Array"}
     assert cause in plugins.faults("acme")[0].error
+
+
+def test_two_plugins_of_one_module_are_told_apart(site):
+    site.add("acme", operator("twice"), distribution="acme-ops")
+    info = site.path / "other_ops-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other-ops\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[mx.plugins.v1]\nother = fake_acme_ops_acme\n")
+    messages, op = said(lambda: operators.get("twice"))
+    assert op.name == "twice"
+    (message,) = messages
+    assert (
+        "plug-in 'other' (other-ops 1.0) is broken: its module 'fake_acme_ops_acme' is that of plug-in 'acme'"
+        in message
+    )
+    assert len(message) < 200
+
+
+def test_a_hook_of_one_of_two_plugins_of_one_name_is_its_own(site, quiet):
+    source = "def mx_select_kernel(op, call, candidates):\n    raise RuntimeError('no mood')\n"
+    site.add("one", source, distribution="mx-operators")
+    site.add("one", "", distribution="acme-ops")
+    plugins.select_kernel(None, None, [])
+    (fault,) = plugins.faults()
+    assert fault.entry.distribution == "mx-operators"

@@ -188,11 +188,11 @@ def select_kernel(op: Operator, call: KernelCall, candidates: Sequence[KernelSpe
 
 def _hook_entry(state: _State, implementation: pluggy.HookImpl) -> Entry:
     """A hook as a contribution of its plug-in."""
-    record = next(record for record in state.records if record.name == implementation.plugin_name)
+    name = implementation.plugin_name  # a broken plug-in of another distribution may have it, too
+    record = next(record for record in state.records if record.name == name and record.state == "loaded")
     code = implementation.function.__code__
     origin = f"{code.co_filename}:{code.co_firstlineno}"
-    name = implementation.function.__name__
-    return Entry("hooks", name, implementation.function, record.source, origin)
+    return Entry("hooks", implementation.function.__name__, implementation.function, record.source, origin)
 
 
 def read_graph(graph: str) -> Any:

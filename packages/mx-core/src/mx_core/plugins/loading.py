@@ -143,6 +143,8 @@ def _register(
 ) -> None:
     """Registers the module with pluggy and runs its registration hooks."""
     others = manager.get_plugins()
+    if (taken := manager.get_name(module)) is not None:
+        raise PluginError(f"its module {module.__name__!r} is that of plug-in {taken!r}, too")
     try:
         manager.register(module, name)
         for kind, registrar in REGISTRARS.items():
