@@ -143,6 +143,10 @@ std::unique_ptr<ForeignKernel> python_kernel(py::object function);
 void register_autograd(py::module_& module);
 void register_custom(py::module_& module);
 
+// ---- lists of arrays (bindings_several.cc) ----
+
+void register_several(py::module_& module);
+
 // ---- hooks into Python (bindings.cc) ----
 
 // A function in Python.

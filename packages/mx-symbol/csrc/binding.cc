@@ -12,14 +12,12 @@ namespace mx::symbol {
 namespace {
 
 // Sorted, each once, without those of another such list.
-std::vector<mx_variable*> distinct(std::vector<mx_variable*> list,
-                                   const std::vector<mx_variable*>& without = {}) {
+std::vector<mx_variable*> distinct(std::vector<mx_variable*> list, const std::vector<mx_variable*>& without = {}) {
   std::sort(list.begin(), list.end());
   list.erase(std::unique(list.begin(), list.end()), list.end());
-  std::vector<mx_variable*> result;
-  std::set_difference(list.begin(), list.end(), without.begin(), without.end(),
-                      std::back_inserter(result));
-  return result;
+  const auto other = [&](mx_variable* each) { return std::binary_search(without.begin(), without.end(), each); };
+  if (!without.empty()) list.erase(std::remove_if(list.begin(), list.end(), other), list.end());
+  return list;
 }
 
 }  // namespace
@@ -58,28 +56,25 @@ std::unique_ptr<Binding::Job> Binding::take_job() {
   return job;
 }
 
-Binding::Binding(std::shared_ptr<const Program> program, const std::vector<mx_array*>& arrays,
-                 std::shared_ptr<Memo> memo)
-    : program_(std::move(program)), arrays_(arrays), memo_(std::move(memo)) {
+Binding::Binding(std::shared_ptr<const Program> program, std::vector<mx_array*> arrays, std::shared_ptr<Memo> memo,
+                 uint32_t only)
+    : program_(std::move(program)), arrays_(std::move(arrays)), memo_(std::move(memo)), only_(only) {
   if (!program_->sealed()) throw Error(MX_ERROR_VALUE, "[Program] is not sealed");
+  if (only_ != kAllParts) program_->part(only_);
   if (memo_ == nullptr) memo_ = std::make_shared<Memo>(*program_);
   check_arrays();
-  steps_.reserve(program_->nodes().size());
-  for (const Node& node : program_->nodes()) {
-    Step step;
-    step.inputs.reserve(node.inputs.size());
-    step.outputs.reserve(node.outputs.size());
-    for (const uint32_t slot : node.inputs) step.inputs.push_back(describe(slot));
-    for (const uint32_t slot : node.outputs) step.outputs.push_back(describe(slot));
-    steps_.push_back(std::move(step));
-  }
+  tensors_ = program_->tensors();
   const mx_engine_api* engine = program_->tables().engine;
   for (size_t i = 0; i < program_->branches().size(); ++i) {
     done_.push_back(engine->new_variable(engine->self));
     if (done_.back() == nullptr) throw std::bad_alloc();
   }
-  segments_.reserve(program_->segments().size());
-  for (const Segment& segment : program_->segments()) bind_segment(segment);
+  segments_.resize(program_->segments().size());
+  for (uint32_t k = 0; k < program_->parts().size(); ++k) {
+    if (!has(k)) continue;
+    const Part& part = program_->parts()[k];
+    for (uint32_t i = part.begin; i < part.end; ++i) segments_[i] = bound_segment(program_->segments()[i]);
+  }
   if (!done_.empty()) bind_barriers();
   if (engine->is_naive(engine->self) != 0) {
     bind_whole();
@@ -118,12 +113,6 @@ void Binding::check_arrays() const {
   }
 }
 
-mx_tensor Binding::describe(uint32_t index) const {
-  const Slot& slot = program_->slots()[index];
-  return {nullptr, slot.shape.data(), slot.bytes, program_->context(), slot.dtype,
-          static_cast<int32_t>(slot.shape.size()), 0};
-}
-
 std::vector<mx_variable*> Binding::variables(const std::vector<uint32_t>& arrays) const {
   const mx_invoke_api* invoke = program_->tables().invoke;
   std::vector<mx_variable*> list;
@@ -136,7 +125,7 @@ std::vector<mx_variable*> Binding::variables(const std::vector<uint32_t>& arrays
 
 // Arrays may share a variable (views of one chunk); the engine wants each variable once.  A branch reads
 // the arenas it works on: so it runs at the same time as other branches, and after whatever wrote all of them.
-void Binding::bind_segment(const Segment& segment) {
+Binding::Bound Binding::bound_segment(const Segment& segment) const {
   std::vector<mx_variable*> writes = variables(segment.writes), reads = variables(segment.reads);
   if (segment.branch != kNoBranch) {
     writes.push_back(done_[segment.branch]);
@@ -146,10 +135,8 @@ void Binding::bind_segment(const Segment& segment) {
   Bound bound;
   bound.writes = distinct(std::move(writes));
   bound.reads = distinct(std::move(reads), bound.writes);
-  for (const std::vector<uint32_t>* list : {&segment.writes, &segment.shares, &segment.reads}) {
-    for (const uint32_t array : *list) bound.memory.push_back({array, nullptr});
-  }
-  segments_.push_back(std::move(bound));
+  bound.addresses.resize(segment.arrays.size());
+  return bound;
 }
 
 std::vector<uint32_t> Binding::arena_numbers() const {
@@ -215,6 +202,10 @@ void Binding::bind_whole() {
 
 void Binding::push(uint32_t part, int32_t priority) {
   const Part& range = program_->part(part);
+  if (!has(part)) {
+    throw Error(MX_ERROR_VALUE, "[Program] the binding is for part " + std::to_string(only_) + ", got " +
+                                    std::to_string(part));
+  }
   if (!whole_.empty()) {
     push_whole(part, priority);
     return;
@@ -303,31 +294,29 @@ void Binding::submit(const Bound& bound, std::unique_ptr<Job> job, uint32_t flag
 // Writes the addresses of a segment's arrays into its tensors, where they have changed.
 void Binding::locate(uint32_t index) {
   const mx_invoke_api* invoke = program_->tables().invoke;
+  const Segment& segment = program_->segments()[index];
+  std::vector<void*>& addresses = segments_[index].addresses;
   bool moved = false;
-  for (Memory& memory : segments_[index].memory) {
+  for (size_t i = 0; i < addresses.size(); ++i) {
     mx_tensor whole{};
     mx_error error{};
-    check(invoke->array_tensor(invoke->self, arrays_[memory.array], 1, &whole, &error), error);
-    moved = moved || whole.data != memory.address;
-    memory.address = whole.data;
+    check(invoke->array_tensor(invoke->self, arrays_[segment.arrays[i]], 1, &whole, &error), error);
+    moved = moved || whole.data != addresses[i];
+    addresses[i] = whole.data;
   }
   if (!moved) return;
   std::vector<void*> known(arrays_.size(), nullptr);
-  for (const Memory& memory : segments_[index].memory) known[memory.array] = memory.address;
+  for (size_t i = 0; i < addresses.size(); ++i) known[segment.arrays[i]] = addresses[i];
   const auto address = [&](uint32_t number) -> void* {
     const Slot& slot = program_->slots()[number];
     if (slot.array == kNoArray || known[slot.array] == nullptr) return nullptr;
     return static_cast<char*>(known[slot.array]) + slot.offset;
   };
-  const Segment& segment = program_->segments()[index];
   for (uint32_t i = segment.begin; i < segment.end; ++i) {
     const Node& node = program_->nodes()[i];
-    for (size_t k = 0; k < node.inputs.size(); ++k) {
-      steps_[i].inputs[k].data = address(node.inputs[k]);
-    }
-    for (size_t k = 0; k < node.outputs.size(); ++k) {
-      steps_[i].outputs[k].data = address(node.outputs[k]);
-    }
+    mx_tensor* tensor = &tensors_[program_->first_tensor(i)];
+    for (const uint32_t slot : node.inputs) tensor++->data = address(slot);
+    for (const uint32_t slot : node.outputs) tensor++->data = address(slot);
   }
 }
 
@@ -356,12 +345,12 @@ mx_failure* Binding::run_nodes(uint32_t index, Random random, const mx_run_conte
   if (segment.branch != kNoBranch) context.threads = program_->branches()[segment.branch].threads;
   for (uint32_t i = segment.begin; i < segment.end; ++i) {
     const Node& node = program_->nodes()[i];
-    const Step& step = steps_[i];
+    const mx_tensor* inputs = tensors_.data() + program_->first_tensor(i);
+    const mx_tensor* outputs = inputs + node.inputs.size();
     ProfileSpan span(program_->tables(), node, context);
     mx_failure* failure = invoke->run(
-        invoke->self, node.call, &context, step.inputs.data(),
-        static_cast<uint32_t>(step.inputs.size()), step.outputs.data(), node.req.data(),
-        static_cast<uint32_t>(step.outputs.size()), node.scalars.data(),
+        invoke->self, node.call, &context, inputs, static_cast<uint32_t>(node.inputs.size()), outputs,
+        node.req.data(), static_cast<uint32_t>(node.outputs.size()), node.scalars.data(),
         static_cast<uint32_t>(node.scalars.size()), node.is_train ? 1 : 0, random.key,
         random.offset + program_->random_before(i));
     if (failure != nullptr) {

@@ -11,14 +11,17 @@
 
 namespace mx::symbol {
 
+constexpr uint32_t kAllParts = UINT32_MAX;
+
 // Cheap to make next to a program, so that one program may run on other arrays at every call.
 // Threads: push from any thread.
 class Binding : public std::enable_shared_from_this<Binding> {
  public:
   // Takes a reference to each array.  Throws Error when one is missing or too small.  Bindings that
-  // share a memo, and the arrays that prepared nodes write, share what these computed.
-  Binding(std::shared_ptr<const Program> program, const std::vector<mx_array*>& arrays,
-          std::shared_ptr<Memo> memo = nullptr);
+  // share a memo, and the arrays that prepared nodes write, share what these computed.  With `only` it
+  // is for one part.
+  Binding(std::shared_ptr<const Program> program, std::vector<mx_array*> arrays, std::shared_ptr<Memo> memo = nullptr,
+          uint32_t only = kAllParts);
   Binding(const Binding&) = delete;
   Binding& operator=(const Binding&) = delete;
   ~Binding();
@@ -31,31 +34,22 @@ class Binding : public std::enable_shared_from_this<Binding> {
   void push(uint32_t part, int32_t priority);
 
  private:
-  // An array a segment touches, and where it was at the segment's last run.
-  struct Memory {
-    uint32_t array;
-    void* address;
-  };
   struct Bound {  // a segment, a part, or its barrier
     std::vector<mx_variable*> reads;
     std::vector<mx_variable*> writes;
-    std::vector<Memory> memory;
-  };
-  struct Step {  // a node, ready to run
-    std::vector<mx_tensor> inputs;
-    std::vector<mx_tensor> outputs;
+    std::vector<void*> addresses;  // of a segment's arrays at its last run
   };
   struct Job;
 
   std::unique_ptr<Job> take_job();
   void check_arrays() const;
   std::vector<mx_variable*> variables(const std::vector<uint32_t>& arrays) const;
-  void bind_segment(const Segment& segment);
+  Bound bound_segment(const Segment& segment) const;
+  bool has(uint32_t part) const noexcept { return only_ == kAllParts || only_ == part; }
   std::vector<uint32_t> arena_numbers() const;
   void bind_barriers();
   void bind_whole();
   std::vector<mx_variable*> handed_over() const;
-  mx_tensor describe(uint32_t slot) const;
   // Random numbers that were reserved.
   struct Random {
     uint64_t key = 0;
@@ -79,14 +73,15 @@ class Binding : public std::enable_shared_from_this<Binding> {
   std::shared_ptr<const Program> program_;
   std::vector<mx_array*> arrays_;
   std::shared_ptr<Memo> memo_;
+  uint32_t only_;  // part, or kAllParts
   std::vector<mx_variable*> done_;  // per branch, written when it has run; owned
   std::vector<Bound> barriers_;      // per part, if there are branches
   std::vector<Bound> whole_;          // per part, under a naive engine
   PushLocks::Stripes stripes_;        // of what segments hand over in
-  // A segment's memory and steps are written by its runs, which the engine orders: all of them
+  // A segment's addresses and tensors are written by its runs, which the engine orders: all of them
   // write the same variables.
   std::vector<Bound> segments_;
-  std::vector<Step> steps_;
+  std::vector<mx_tensor> tensors_;  // as Program::tensors, with addresses
   std::mutex jobs_mutex_;
   size_t n_jobs_ = 0;                           // guarded by jobs_mutex_
   std::vector<std::unique_ptr<Job>> idle_jobs_;  // the same; as many as ever were pending at once

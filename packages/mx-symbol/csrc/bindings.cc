@@ -3,6 +3,8 @@
 
 #include <pybind11/stl.h>
 
+#include <cstring>
+
 #include "binding.hpp"
 #include "bindings_assembly.hpp"
 #include "bindings_graph.hpp"
@@ -58,24 +60,30 @@ void add_node(Program& program, std::string name, const py::capsule& call,
   });
 }
 
+// The native arrays of a list of NDArrays, which the caller keeps.
+std::vector<mx_array*> natives_of(const py::list& arrays) {
+  static const py::object* handles = nullptr;
+  const py::object& function =
+      made_once(handles, [] { return py::object(py::module_::import("mx_ndarray._core").attr("handles")); });
+  const auto bytes = py::reinterpret_steal<py::object>(PyObject_CallOneArg(function.ptr(), arrays.ptr()));
+  if (!bytes) throw PythonErrorSet{};
+  std::vector<mx_array*> natives(static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr())) / sizeof(mx_array*));
+  std::memcpy(natives.data(), PyBytes_AS_STRING(bytes.ptr()), natives.size() * sizeof(mx_array*));
+  return natives;
+}
+
 py::object bind(const std::shared_ptr<Program>& program, const py::list& arrays,
                 const std::shared_ptr<Memo>& memo) {
-  return translated([&] {
-    static const py::object* type = nullptr;
-    const py::object& ndarray =
-        made_once(type, [] { return py::object(py::module_::import("mx_ndarray").attr("NDArray")); });
-    std::vector<mx_array*> natives;
-    natives.reserve(arrays.size());
-    for (const py::handle array : arrays) {
-      if (!py::isinstance(array, ndarray)) {
-        PyErr_Format(PyExc_TypeError, "[Program] expected NDArrays, got %s",
-                     Py_TYPE(array.ptr())->tp_name);
-        throw PythonErrorSet{};
-      }
-      // `handle` is the address of the native array.
-      natives.push_back(reinterpret_cast<mx_array*>(array.attr("handle").cast<uintptr_t>()));
-    }
-    return new_object(std::make_shared<Binding>(program, natives, memo));
+  return translated([&] { return new_object(std::make_shared<Binding>(program, natives_of(arrays), memo)); });
+}
+
+// `bind` and `push` of one part.
+void start(const std::shared_ptr<Program>& program, const py::list& arrays, const std::shared_ptr<Memo>& memo,
+           uint32_t part) {
+  translated([&] {
+    const auto binding = std::make_shared<Binding>(program, natives_of(arrays), memo, part);
+    const GilRelease released;
+    binding->push(part, 0);
   });
 }
 
@@ -130,7 +138,9 @@ PYBIND11_MODULE(_core, module) {
            },
            "What bindings share so that prepared nodes run once for all of them.")
       .def("bind", &bind, py::arg("arrays"), py::arg("memo") = nullptr,
-           "The program on NDArrays, one per array number.");
+           "The program on NDArrays, one per array number.")
+      .def("start", &start, py::arg("arrays"), py::arg("memo"), py::arg("part"),
+           "Pushes a part of the program on NDArrays, one per array number; asynchronous.");
   py::class_<Memo, std::shared_ptr<Memo>>(module, "Memo", py::module_local(),
                                           "From what prepared nodes were computed last.");
   py::class_<Binding, std::shared_ptr<Binding>>(module, "Binding", py::module_local(),

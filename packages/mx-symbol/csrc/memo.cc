@@ -10,17 +10,17 @@ namespace mx::symbol {
 // What a prepared segment's results depend on, as it is now; nobody writes it meanwhile.
 Memo::Stamp Binding::stamp(uint32_t segment, size_t position) const {
   const Tables& tables = program_->tables();
-  const Memory& memory = segments_[segment].memory[position];
-  mx_array* array = arrays_[memory.array];
   const Segment& known = program_->segments()[segment];
-  if (position < known.writes.size() + known.shares.size()) return {array, memory.address, 0};
+  mx_array* array = arrays_[known.arrays[position]];
+  void* address = segments_[segment].addresses[position];
+  if (position < known.writes.size() + known.shares.size()) return {array, address, 0};
   mx_variable* variable = tables.invoke->array_variable(tables.invoke->self, array);
-  return {array, memory.address, tables.engine->variable_version(tables.engine->self, variable)};
+  return {array, address, tables.engine->variable_version(tables.engine->self, variable)};
 }
 
 bool Binding::has_current_stamps(uint32_t segment) const {
   const std::vector<Memo::Stamp>& known = memo_->stamps(segment);
-  const size_t n = segments_[segment].memory.size();
+  const size_t n = segments_[segment].addresses.size();
   if (known.size() != n) return false;
   for (size_t i = 0; i < n; ++i) {
     if (!(known[i] == stamp(segment, i))) return false;
@@ -49,7 +49,7 @@ void Binding::forget_prepared() {
 
 void Binding::remember(uint32_t segment) {
   std::vector<Memo::Stamp> now;
-  for (size_t i = 0; i < segments_[segment].memory.size(); ++i) now.push_back(stamp(segment, i));
+  for (size_t i = 0; i < segments_[segment].addresses.size(); ++i) now.push_back(stamp(segment, i));
   memo_->record(segment, std::move(now));
 }
 

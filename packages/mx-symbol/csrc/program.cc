@@ -128,7 +128,27 @@ void Program::seal(const std::vector<uint32_t>& ends, const std::vector<uint32_t
     begin = end;
   }
   if (begin != nodes_.size()) refuse("the parts leave nodes out");
+  for (Segment& segment : segments_) {
+    for (const std::vector<uint32_t>* list : {&segment.writes, &segment.shares, &segment.reads}) {
+      segment.arrays.insert(segment.arrays.end(), list->begin(), list->end());
+    }
+  }
+  describe_tensors();
   sealed_ = true;
+}
+
+// Bindings begin with a copy, which takes less than describing every value again.
+void Program::describe_tensors() {
+  for (const Node& node : nodes_) {
+    first_tensor_.push_back(tensors_.size());
+    for (const std::vector<uint32_t>* list : {&node.inputs, &node.outputs}) {
+      for (const uint32_t index : *list) {
+        const Slot& slot = slots_[index];
+        tensors_.push_back({nullptr, slot.shape.data(), slot.bytes, context_, slot.dtype,
+                            static_cast<int32_t>(slot.shape.size()), 0});
+      }
+    }
+  }
 }
 
 // `branch` is the first that belongs to the part, and then the first of the next.

@@ -86,6 +86,8 @@ struct Segment {
   std::vector<uint32_t> writes;  // numbers of arrays that are written
   // Of a branch: numbers of arenas, which other branches use at the same time.
   std::vector<uint32_t> shares;
+  // Numbers of all arrays it touches: writes, shares, reads.
+  std::vector<uint32_t> arrays;
 };
 
 struct Part {
@@ -124,6 +126,10 @@ class Program {
   const std::vector<size_t>& array_bytes() const noexcept { return array_bytes_; }
   const std::vector<Slot>& slots() const noexcept { return slots_; }
   const std::vector<Node>& nodes() const noexcept { return nodes_; }
+  // What nodes get, without addresses: inputs and then outputs of each, one node after the other.
+  const std::vector<mx_tensor>& tensors() const noexcept { return tensors_; }
+  // Where those of a node begin.
+  size_t first_tensor(uint32_t node) const noexcept { return first_tensor_[node]; }
   const std::vector<Segment>& segments() const noexcept { return segments_; }
   const std::vector<Branch>& branches() const noexcept { return branches_; }
   const std::vector<bool>& arenas() const noexcept { return arenas_; }
@@ -140,6 +146,7 @@ class Program {
   void finish_segment(Segment segment);
   void join_prepared(Part& part);
   void order_random(Part& part, uint32_t begin, uint32_t end);
+  void describe_tensors();
 
   Tables tables_;
   mx_context context_;
@@ -150,6 +157,8 @@ class Program {
   std::vector<Branch> branches_;
   std::vector<Slot> slots_;
   std::vector<Node> nodes_;
+  std::vector<mx_tensor> tensors_;
+  std::vector<size_t> first_tensor_;  // per node
   std::vector<uint64_t> random_before_;
   std::vector<Segment> segments_;
   std::vector<Part> parts_;

@@ -158,3 +158,23 @@ def push_function(
     mutated: list[int],
     is_train: bool,
 ) -> None: ...
+def signature_key(arrays: Sequence[NDArray]) -> bytes:
+    """What programs are compiled for; bit 0 of the first byte is set when the call is to be recorded."""
+
+def handles(arrays: Sequence[NDArray]) -> bytes:
+    """Addresses of the native arrays; borrowed from the list."""
+
+def common_context(values: Sequence[Any]) -> Context | None:
+    """The context of several arrays; None if they are on different ones, one is no array, or there is none."""
+
+def is_current_context(context: Context) -> bool:
+    """Whether it is the calling thread's default."""
+
+def are_alike(arrays: Sequence[NDArray]) -> bool:
+    """Whether all have one element type and one context."""
+
+def first_stale(leaves: Sequence[NDArray]) -> int:
+    """The first leaf whose gradient backward has not written since `make_stale`; -1 if there is none."""
+
+def make_stale(leaves: Sequence[NDArray]) -> None:
+    """Counts the gradients of leaves as used."""

@@ -55,6 +55,27 @@ void parts_run_in_order() {
   CHECK(test::has(test::error_of([&] { binding->push(2, 0); }), "no part 2"));
 }
 
+void a_binding_may_be_for_one_part() {
+  Fakes fakes;
+  Chain chain(fakes);
+  mx_array in(1), out(1), arena(32);
+  const std::vector<mx_array*> arrays{&in, &out, &arena};
+  in.values[0] = 5;
+  auto first = std::make_shared<Binding>(chain.program, arrays, nullptr, 0);
+  auto second = std::make_shared<Binding>(chain.program, arrays, nullptr, 1);
+  first->push(0, 0);
+  second->push(1, 0);
+  CHECK(out.values[0] == 17);
+  CHECK(test::has(test::error_of([&] { first->push(1, 0); }), "the binding is for part 0, got 1"));
+  CHECK(test::has(test::error_of([&] { std::make_shared<Binding>(chain.program, arrays, nullptr, 2); }), "no part 2"));
+  fakes.naive = true;
+  auto whole = std::make_shared<Binding>(chain.program, arrays, nullptr, 1);
+  out.values[0] = 0;
+  whole->push(1, 0);
+  CHECK(out.values[0] == 17);
+  CHECK(in.references == 4 && out.references == 4);
+}
+
 void python_nodes_are_segments_of_their_own() {
   Fakes fakes;
   Chain chain(fakes, true);
@@ -323,6 +344,7 @@ int main() {
   short_segments_may_run_inline();
   prepared_nodes_run_when_what_they_read_has_changed();
   parts_run_in_order();
+  a_binding_may_be_for_one_part();
   python_nodes_are_segments_of_their_own();
   memory_may_move_between_runs();
   arrays_that_share_a_variable_are_listed_once();

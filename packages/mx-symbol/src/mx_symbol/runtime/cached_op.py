@@ -13,6 +13,7 @@ from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_core.forks import ForkSafeLock
 from mx_ndarray import NDArray, autograd
+from mx_ndarray.several import signature_key
 from mx_symbol._core import FlatGraph
 from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.graph.collector import collector_paused
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 #: signatures kept per CachedOp
 CACHE_SIZE = 64
+#: bit of a key's first byte
+_RECORDED = 1
 #: flags that MXNet's front ends give; here memory is always planned, and programs are kept per shape
 FLAGS = frozenset((
     "inline_limit", "forward_bulk_size", "backward_bulk_size", "static_alloc", "static_shape", "is_dynamic",
@@ -88,11 +91,11 @@ class CachedOp:
         self._arguments = frozenset(arguments)
         self._names = [node.name for node in sym.nodes if node.is_variable]
         assert set(self._names) == {*arguments, *auxiliaries}
-        self._signatures: dict[Any, Signature] = {}
+        self._signatures: dict[bytes, Signature] = {}
+        self._last: tuple[bytes, Any] = (b"", None)  # the key that came last, which often comes next
         self._arenas: dict[Context, Arena] = {}
         self._gradients: dict[tuple[str, ...], _Gradients] = {}
         self._lock = ForkSafeLock()
-        self._unrecorded = (False,) * len(self._names)
 
     @property
     def input_names(self) -> list[str]:
@@ -120,11 +123,15 @@ class CachedOp:
             with args[0].context if args else current_context():
                 results = self._partitions(dict(zip(self._names, args, strict=True)))
             return results[0] if len(results) == 1 else results
-        recorded = tuple([x._recorded for x in args]) if autograd.is_recording() else self._unrecorded
-        signature, memory = self._ready(args, recorded)
-        if any(recorded):
+        key = signature_key(args)
+        last_key, signature = self._last
+        if key != last_key:
+            signature = self._signature(key, args)
+        if key[0] & _RECORDED:
             results = RecordedCall(signature, args, self._lock, self._second_order).outputs()
         else:
+            with self._lock:
+                memory = self._reserved(signature)
             results = signature.run(args, memory)
         return results[0] if len(results) == 1 else results
 
@@ -157,34 +164,27 @@ class CachedOp:
             arena = self._arenas[signature.context] = Arena(signature.context)
         return arena.reserve(signature.compiled.arena_bytes)
 
-    def _ready(self, args: Sequence[NDArray], recorded: tuple[bool, ...]) -> tuple[Signature, NDArray | None]:
-        """What is compiled for a call, and memory for its intermediate values; a recorded one has its own."""
-        is_train = autograd.is_training()
-        context = args[0].context if args else current_context()
-        codes = tuple([x._dtype_code for x in args])
-        key = (context, tuple([x.shape for x in args]), codes, recorded, is_train)
+    def _signature(self, key: bytes, args: Sequence[NDArray]) -> Signature:
+        """What is compiled for a call."""
         with self._lock:
             found = self._signatures.pop(key, None)
             if found is None:
-                found = self._compile(args, codes, recorded, is_train, context)
+                found = self._compile(args, bool(key[0] & _RECORDED))
             self._signatures[key] = found
             while len(self._signatures) > CACHE_SIZE:
                 del self._signatures[next(iter(self._signatures))]
-            return found, None if any(recorded) else self._reserved(found)
+            self._last = key, found
+            return found
 
     @collector_paused()
-    def _compile(
-        self,
-        args: Sequence[NDArray],
-        codes: tuple[int, ...],
-        recorded: tuple[bool, ...],
-        is_train: bool,
-        context: Context,
-    ) -> Signature:
+    def _compile(self, args: Sequence[NDArray], recorded: bool) -> Signature:
+        is_train = autograd.is_training()
+        context = args[0].context if args else current_context()
+        codes = [x._dtype_code for x in args]
         requests = {
             name: "write"
-            for name, wanted in zip(self._names, recorded, strict=True)
-            if wanted and name in self._arguments
+            for name, x in zip(self._names, args, strict=True)
+            if recorded and x._recorded and name in self._arguments
         }
         graph = build(
             self._heads,

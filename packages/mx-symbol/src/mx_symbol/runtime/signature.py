@@ -52,6 +52,7 @@ class Signature:
         self.grads = tuple(grads)
         self.repeatable = repeatable
         self.compiled = compiled
+        self.arena_shape = (compiled.arena_bytes,) if compiled.arena_bytes else ()
         self._program = compiled.program
         self._memo = compiled.program.memo()
         self._graph = graph
@@ -86,7 +87,7 @@ class Signature:
             outputs.append(made)
         if arena is not None:
             arrays[-1] = arena
-        self._program.bind(arrays, self._memo).push(0)
+        self._program.start(arrays, self._memo, 0)
         return arrays, outputs
 
     def run(self, args: Sequence[NDArray], arena: NDArray | None) -> list[NDArray]:
@@ -107,7 +108,7 @@ class Signature:
         for place, shape, dtype, i in self._grads:
             target = targets[i]
             made[i] = arrays[place] = nd.empty(shape, self.context, dtype) if target is None else target
-        self._program.bind(arrays, self._memo).push(1)
+        self._program.start(arrays, self._memo, 1)
         return made
 
 
@@ -137,8 +138,8 @@ class RecordedCall:
         self._second_order = second_order
         self._spent = False
         self._kept: NDArray | None = None
-        size = signature.compiled.arena_bytes
-        self._arena = nd.empty((size,), signature.context, "uint8") if size else None
+        shape = signature.arena_shape
+        self._arena = nd.empty(shape, signature.context, "uint8") if shape else None
 
     def outputs(self) -> list[NDArray]:
         """Runs forward and records it."""
