@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from mx_core.context import Context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_gluon.block import files
 from mx_gluon.block.block import Block
@@ -16,7 +17,15 @@ from mx_gluon.block.tracing import Compiled, Graph, infer, infer_deferred, trace
 from mx_gluon.errors import DeferredInitializationError
 from mx_gluon.parameter import Parameter, ParameterDict
 from mx_ndarray import NDArray, nd
+from mx_ndarray.several import common_context, is_current_context
 from mx_symbol import sym
+
+#: of which arrays, on which context, and these by the names of attributes
+_Own = tuple[object, Context | None, dict[str, NDArray]]
+#: before the first look at the own parameters
+_NONE: _Own = (None, None, {})
+#: the formats of that many arrays
+_PLAIN: dict[int, list[Format]] = {n: [0] * n for n in range(1, 17)}
 
 
 class HybridBlock(Block):
@@ -46,6 +55,7 @@ class HybridBlock(Block):
         super().__init__(prefix=prefix, params=params)
         self._cached_graph: Graph | tuple[()] = ()
         self._cached_op: Compiled | None = None
+        self._own: _Own = _NONE
         self._in_format: Format = 0
         self._out_format: Format = 0
         self._active = False
@@ -54,12 +64,14 @@ class HybridBlock(Block):
         self._monitor_all = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cached_op": None}  # a copy compiles its graph with its own parameters
+        return {**self.__dict__, "_cached_op": None, "_own": _NONE}  # a copy has its own parameters
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if isinstance(value, HybridBlock):
             self._clear_cached_op()
+        elif isinstance(value, Parameter):
+            self._own = _NONE
 
     def register_child(self, block: Block, name: str | None = None) -> None:
         """Adds a hybrid block within.
@@ -154,7 +166,13 @@ class HybridBlock(Block):
                 f"[{self.name}] the arguments have another structure than those that the graph was made with: expected "
                 f"{self._in_format}, got {form} (0 is an array, -1 None); hybridize() again to trace anew"
             )
-        return regroup(self._cached_op([each for each in flat if each is not None]), self._out_format)
+        arrays = [each for each in flat if each is not None]
+        return self._outputs(self._cached_op(arrays, arrays[0].context))
+
+    def _outputs(self, made: NDArray | list[NDArray]) -> Any:
+        if isinstance(made, NDArray):
+            return made if self._out_format == 0 else regroup([made], self._out_format)
+        return regroup(made, self._out_format)
 
     def infer_shape(self, *args: Any) -> None:
         """Sets the shapes of parameters from arrays for `forward`.
@@ -237,14 +255,25 @@ class HybridBlock(Block):
                                      takes lie on several contexts
         DeferredInitializationError  never: parameters that wait for a shape get it here
         """
-        if (
-            not args
-            and self._cached_op is not None
-            and self._active
-            and self._in_format == [0]
-            and isinstance(x, NDArray)
-        ):
-            return regroup(self._cached_op([x]), self._out_format)
+        inputs = (x, *args)
+        ctx = common_context(inputs)
+        if ctx is None:
+            return self._forward_of(x, args)
+        if self._active:
+            if self._cached_op is not None and self._in_format == _PLAIN.get(len(inputs)):
+                return self._outputs(self._cached_op(inputs, ctx))
+            with ctx:
+                return self._call_cached_op(x, *args)
+        version, known, params = self._own
+        if version is not Parameter._version or known is not ctx:
+            params = self._own_parameters(ctx, inputs)
+        if is_current_context(ctx):
+            return self.hybrid_forward(nd, x, *args, **params)
+        with ctx:
+            return self.hybrid_forward(nd, x, *args, **params)
+
+    def _forward_of(self, x: Any, args: tuple[Any, ...]) -> Any:
+        """`forward` where the inputs are not just arrays on one context."""
         has_symbols, contexts = kinds((x, args))
         if has_symbols == bool(contexts):
             what = (
@@ -259,20 +288,27 @@ class HybridBlock(Block):
             with self.name_scope():
                 return self.hybrid_forward(sym, x, *args, **params)
         ctx = contexts[0]
-        if self._active:
-            if len(contexts) > 1:
-                raise ArgumentError(f"[{self.name}] the inputs of a graph lie on one context, got {contexts}")
-            with ctx:
-                return self._call_cached_op(x, *args)
+        if self._active and len(contexts) > 1:
+            raise ArgumentError(f"[{self.name}] the inputs of a graph lie on one context, got {contexts}")
         with ctx:
-            try:
-                params = {name: param.data(ctx) for name, param in self._reg_params.items()}
-            except DeferredInitializationError:
-                infer_deferred(self, (x, *args))
+            if self._active:
+                return self._call_cached_op(x, *args)
+            return self.hybrid_forward(nd, x, *args, **self._own_parameters(ctx, (x, *args)))
+
+    def _own_parameters(self, ctx: Context, inputs: tuple[Any, ...]) -> dict[str, NDArray]:
+        """Values of its own parameters, by the names of their attributes."""
+        # Before the look at the arrays: others that come meanwhile are seen next time.
+        version = Parameter._version
+        try:
+            params = {name: param.data(ctx) for name, param in self._reg_params.items()}
+        except DeferredInitializationError:
+            with ctx:
+                infer_deferred(self, inputs)
                 for param in self.params.values():
                     param._finish_deferred_init()
-                params = {name: param.data(ctx) for name, param in self._reg_params.items()}
-            return self.hybrid_forward(nd, x, *args, **params)
+            params = {name: param.data(ctx) for name, param in self._reg_params.items()}
+        self._own = version, ctx, params
+        return params
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """What the block computes.

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mx_core.context import Context
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_gluon.block.monitoring import MonitoredOp
 from mx_gluon.block.structure import Format, flatten, regroup
@@ -122,14 +123,26 @@ class Compiled:
             self._op = MonitoredOp(graph, flags, block._callback, block._monitor_all)
         else:
             self._op = CachedOp(graph, flags)
+        self._given = [(i, source) for i, source in enumerate(self.sources) if isinstance(source, int)]
+        self._known: tuple[object, Context | None, list[Any]] = (None, None, [])
 
-    def __call__(self, arrays: Sequence[NDArray]) -> list[NDArray]:
-        """The outputs for arrays that all lie on one context."""
-        ctx = arrays[0].context
-        made = self._op(*[
-            arrays[source] if isinstance(source, int) else source.data(ctx) for source in self.sources
-        ])  # fmt: skip
-        return [made] if isinstance(made, NDArray) else made
+    def __call__(self, arrays: Sequence[NDArray], ctx: Context) -> NDArray | list[NDArray]:
+        """The outputs, one or several, for arrays that all lie on one context."""
+        version, known, values = self._known
+        if version is not Parameter._version or known is not ctx:
+            values = self._parameters(ctx)
+        inputs = values.copy()
+        for place, i in self._given:
+            inputs[place] = arrays[i]
+        return self._op(*inputs)
+
+    def _parameters(self, ctx: Context) -> list[Any]:
+        """Values of the parameters at the places of all inputs."""
+        # Before the look at the arrays: others that come meanwhile are seen next time.
+        version = Parameter._version
+        values = [None if isinstance(source, int) else source.data(ctx) for source in self.sources]
+        self._known = version, ctx, values
+        return values
 
 
 def _warn_of_unused(block: HybridBlock, inputs: Sequence[int], params: Iterable[str]) -> None:

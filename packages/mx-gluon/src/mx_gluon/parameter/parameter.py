@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 #: what blocks compute with
 tensor_types: Final = (Symbol, NDArray)
 _STORAGE_TYPES = ("default", "row_sparse", "csr")
+#: attributes that say where the values and gradients are, and what backward does with these
+_ARRAYS = frozenset(("_data", "_grad", "_grad_req"))
 _REQUESTS = ("write", "add", "null")
 #: kinds of main memory, which count as one place
 _HOST = frozenset((1, 3, 5))
@@ -65,6 +67,9 @@ class Parameter:
     ArgumentError  a storage type that is not dense
     """
 
+    #: another object as soon as any parameter has other arrays or another request: what was collected of them ends then
+    _version: ClassVar[object] = object()
+
     def __init__(
         self,
         name: str,
@@ -99,6 +104,11 @@ class Parameter:
         for what, given in (("grad_stype", grad_stype), ("stype", stype)):
             self._check_storage(what, given)
         self.grad_req = grad_req
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in _ARRAYS:
+            Parameter._version = object()
 
     def _check_storage(self, what: str, given: str) -> None:
         if given not in _STORAGE_TYPES:

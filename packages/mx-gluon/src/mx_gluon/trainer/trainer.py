@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, NoReturn
 
 from mx_core import dtypes
 from mx_core.context import Context
@@ -15,9 +15,11 @@ from mx_core.errors import ArgumentError, MXNetError, SettingError
 from mx_core.files import atomic_write
 from mx_gluon.errors import RefusedError, StaleGradientError
 from mx_gluon.parameter import Parameter, ParameterDict
-from mx_gluon.trainer.updates import Replicas
+from mx_gluon.trainer.updates import Replicas, Work
 from mx_kvstore import KVStoreBase
 from mx_kvstore.updater import load_states
+from mx_ndarray import NDArray
+from mx_ndarray.several import first_stale, make_stale
 from mx_train import optimizer as opt
 from mx_train.module.optimization import store_for
 from mx_train.optimizer import Optimizer, Updater
@@ -87,6 +89,7 @@ class Trainer:
         self._repeated = {i for i, param in enumerate(params) if first[id(param)] != i}
         self._contexts = self._check_contexts()
         self._places_known = True
+        self._known: tuple[object, list[Work]] = (None, [])
         self._optimizer = self._made_optimizer(optimizer, optimizer_params)
         self._replicas = Replicas(self._optimizer, len(self._contexts))
         self._scale = self._optimizer.rescale_grad
@@ -310,26 +313,47 @@ class Trainer:
             )
         self._optimizer.rescale_grad = scale
 
-    def _work(self, ignore_stale_grad: bool) -> list[list[tuple[int, Any, Any]]]:
-        """For each context the indices, gradients and weights to update."""
-        work: list[list[tuple[int, Any, Any]]] = [[] for _ in self._contexts]
+    def _learned(self) -> list[Work]:
+        """For each context all parameters that have gradients, each once."""
+        version, listed = self._known
+        if version is Parameter._version:
+            return listed
+        # Before the look at the arrays: others that come meanwhile are seen next time.
+        version = Parameter._version
         learned = [(i, param) for i, param in enumerate(self._params) if param.grad_req != "null"]
-        arrays = [(i, param, param.list_data(), param.list_grad()) for i, param in learned]
-        for i, param, weights, grads in arrays:
-            for listed, weight, grad in zip(work, weights, grads, strict=True):
-                if weight._fresh_grad and i not in self._repeated:
-                    listed.append((i, grad, weight))
-                elif not ignore_stale_grad:
-                    told = (
-                        "the parameter was given to the Trainer twice"
-                        if i in self._repeated
-                        else "no backward has written it since the last step: the loss does not depend on the parameter"
-                    )
-                    raise StaleGradientError(
-                        f"[Trainer] gradient of {param.name} on {weight.context}: {told}; ignore_stale_grad=True "
-                        "leaves such parameters out"
-                    )
+        arrays = [
+            (i, param.list_data(), param.list_grad()) for i, param in learned if i not in self._repeated
+        ]
+        listed = []
+        for place, _ in enumerate(self._contexts):
+            each = [(i, grads[place], weights[place]) for i, weights, grads in arrays]
+            listed.append(_columns(each))
+        self._known = version, listed
+        return listed
+
+    def _work(self, ignore_stale_grad: bool) -> list[Work]:
+        """For each context what is to be updated."""
+        work = []
+        for each in self._learned():
+            stale = first_stale(each[2])
+            if stale < 0:
+                work.append(each)
+                continue
+            if not ignore_stale_grad:
+                told = "no backward has written it since the last step: the loss does not depend on the parameter"
+                self._raise_stale(each[0][stale], each[2][stale].context, told)
+            work.append(_columns([row for row in zip(*each, strict=True) if row[2]._fresh_grad]))
+        if self._repeated and not ignore_stale_grad:
+            for i in sorted(self._repeated):
+                if self._params[i].grad_req != "null":
+                    self._raise_stale(i, self._contexts[0], "the parameter was given to the Trainer twice")
         return work
+
+    def _raise_stale(self, index: int, ctx: Context, told: str) -> NoReturn:
+        raise StaleGradientError(
+            f"[Trainer] gradient of {self._params[index].name} on {ctx}: {told}; ignore_stale_grad=True leaves such "
+            "parameters out"
+        )
 
     def _allreduce_grads(self) -> None:
         if self._kvstore is None:
@@ -339,13 +363,12 @@ class Trainer:
                 out = param.list_data() if self._update_on_kvstore else None
                 self._kvstore.pushpull(i, param.list_grad(), out=out, priority=-i)
 
-    def _update(self, work: list[list[tuple[int, Any, Any]]]) -> None:
+    def _update(self, work: list[Work]) -> None:
         if self._update_on_kvstore:
             return
-        for place, listed in enumerate(work):
-            self._replicas.update(place, listed)
-            for _, _, weight in listed:
-                weight._fresh_grad = False
+        for place, each in enumerate(work):
+            self._replicas.update(place, each)
+            make_stale(each[2])
 
     # ---- files ----
 
@@ -381,6 +404,15 @@ class Trainer:
             return
         assert self._kvstore is not None
         self._kvstore.load_optimizer_states(str(fname))
+
+
+def _columns(rows: list[tuple[int, NDArray, NDArray]]) -> Work:
+    """Indices, gradients and weights."""
+    return (
+        tuple(i for i, _, _ in rows),
+        tuple(grad for _, grad, _ in rows),
+        tuple(weight for _, _, weight in rows),
+    )
 
 
 def _in_store_by_default() -> bool:

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from mx_ndarray import NDArray
 from mx_train.optimizer import Optimizer, Updater, get_updater
+
+#: indices of parameters, their gradients and their weights on one context
+Work = tuple[tuple[int, ...], tuple[NDArray, ...], tuple[NDArray, ...]]
 
 
 class Replicas:
@@ -37,25 +40,34 @@ class Replicas:
 
     @contextmanager
     def _memory(self, place: int) -> Iterator[Updater]:
-        for name, value in self._memories[place].items():
-            setattr(self.optimizer, name, value)
+        self._recall(place)
         try:
             yield self.updaters[place]
         finally:
-            self._memories[place] = {name: getattr(self.optimizer, name) for name in self._memories[place]}
+            self._keep(place)
 
-    def update(self, place: int, work: Sequence[tuple[int, NDArray, NDArray]]) -> None:
+    def _recall(self, place: int) -> None:
+        for name, value in self._memories[place].items():
+            setattr(self.optimizer, name, value)
+
+    def _keep(self, place: int) -> None:
+        self._memories[place] = {name: getattr(self.optimizer, name) for name in self._memories[place]}
+
+    def update(self, place: int, work: Work) -> None:
         """Updates weights on one context; asynchronous.
 
         Parameters
         ----------
-        work : sequence of (index, gradient, weight)
+        work : indices, gradients and weights
         """
-        if not work:
+        indices, grads, weights = work
+        if not indices:
             return
-        indices, grads, weights = zip(*work, strict=True)
-        with self._memory(place) as updater:
-            updater(indices, grads, weights)
+        self._recall(place)
+        try:
+            self.updaters[place](indices, grads, weights)
+        finally:
+            self._keep(place)
 
     def forget(self, index: int) -> bool:
         """Has the state of a parameter made anew, if the optimizer keeps nothing for it; otherwise false."""

@@ -223,10 +223,12 @@ class Optimizer:
         return {n: float(attributes[n][key]) for n in arguments if key in attributes.get(n, {})}
 
     def _update_count(self, index: Index | Sequence[Index]) -> None:
+        counts, most = self._index_update_count, self.num_update
         for i in index if isinstance(index, (list, tuple)) else (index,):
-            count = self._index_update_count.get(i, self.begin_num_update) + 1
-            self._index_update_count[i] = count
-            self.num_update = max(self.num_update, count)
+            counts[i] = count = counts.get(i, self.begin_num_update) + 1
+            if count > most:
+                most = count
+        self.num_update = most
 
     def _mult(self, index: Index, table: Mapping[Index, float], attribute: str) -> float:
         if index in self.param_dict:
@@ -234,6 +236,13 @@ class Optimizer:
         if index in table:
             return table[index]
         return table.get(self.idx2name.get(index, index), 1.0)
+
+    def _mults(self, indices: Sequence[Index], table: Mapping[Index, float], attribute: str) -> list[float]:
+        known = self.param_dict
+        return [
+            float(getattr(known[i], attribute)) if i in known else self._mult(i, table, attribute)
+            for i in indices
+        ]
 
     def _get_lr(self, index: Index) -> float:
         return self.learning_rate * self._mult(index, self.lr_mult, "lr_mult")

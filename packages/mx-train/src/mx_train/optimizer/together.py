@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
 from mx_ndarray import NDArray, nd
+from mx_ndarray.several import are_alike
 
 if TYPE_CHECKING:
     from mx_train.optimizer.base import Index, Optimizer
@@ -20,9 +21,7 @@ _MOST = 64
 
 def alike(weights: Sequence[NDArray], grads: Sequence[NDArray]) -> bool:
     """Whether there are several, all of them float32 on one context."""
-    arrays = [*weights, *grads]
-    types, contexts = {x._dtype_code for x in arrays}, {x.context for x in arrays}
-    return len(weights) > 1 and types == {_FLOAT} and len(contexts) == 1
+    return len(weights) > 1 and weights[0]._dtype_code == _FLOAT and are_alike([*weights, *grads])
 
 
 def step(
@@ -45,22 +44,24 @@ def step(
     if optimizer.clip_gradient:  # as in MXNet, 0 is no limit where one operator does the update
         settings["clip_gradient"] = optimizer.clip_gradient
     context = arrays[0][0].context
-    for part in _parts(len(arrays)):
+    for begin in range(0, len(arrays), _MOST):
+        part = slice(begin, begin + _MOST)
         some = arrays[part]
-        scales = (nd.array(values[part], context, "float32") for values in (rates, decays))
-        operator(*chain(*some), *scales, out=[each[0] for each in some], num_weights=len(some), **settings)
+        operator(
+            *chain.from_iterable(some),
+            nd.array(rates[part], context, "float32"),
+            nd.array(decays[part], context, "float32"),
+            out=[each[0] for each in some],
+            num_weights=len(some),
+            **settings,
+        )
 
 
 def rates_and_decays(optimizer: Optimizer, indices: Sequence[Index]) -> tuple[list[float], list[float]]:
     """Counts an update of each weight; its rate and its decay."""
     optimizer._update_count(indices)
-    rate = optimizer.learning_rate
+    rate, decay = optimizer.learning_rate, optimizer.wd
     return (
-        [rate * optimizer._mult(i, optimizer.lr_mult, "lr_mult") for i in indices],
-        [optimizer._get_wd(i) for i in indices],
+        [rate * factor for factor in optimizer._mults(indices, optimizer.lr_mult, "lr_mult")],
+        [decay * factor for factor in optimizer._mults(indices, optimizer.wd_mult, "wd_mult")],
     )
-
-
-def _parts(count: int) -> Iterator[slice]:
-    for begin in range(0, count, _MOST):
-        yield slice(begin, begin + _MOST)
