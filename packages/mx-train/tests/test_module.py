@@ -178,6 +178,18 @@ def test_training_resumes_from_optimizer_states(tmp_path: Path) -> None:
         assert array.asnumpy().tobytes() == second.get_params()[0][name].asnumpy().tobytes(), name
 
 
+def test_a_checkpoint_of_a_network_without_parameters(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """MXNet writes such a file for Gluon's `export`; it has no names, and is no list either."""
+    model.save_checkpoint(str(tmp_path / "n"), 0, sym.relu(sym.var("data"), name="r"), {}, {})
+    assert len(nd.load(str(tmp_path / "n-0000.params"))) == 0
+    with caplog.at_level(logging.WARNING):
+        graph, *values = model.load_checkpoint(str(tmp_path / "n"), 0)
+    assert graph.list_arguments() == ["data"] and values == [{}, {}]
+    assert "no parameters are in it" in caplog.text
+
+
 def test_checkpoint_of_mxnet_predicts_what_it_recorded() -> None:
     truth = np.load(DATA / "lenet_truth.npz")
     module = Module.load(str(DATA / "lenet"), 3)

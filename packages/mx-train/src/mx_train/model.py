@@ -58,6 +58,9 @@ def load_named(path: str) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
     FileFormatError  the file has names without `arg:` or `aux:`, or no names
     """
     loaded = nd.load(path)
+    if not len(loaded):  # a network without parameters has no names either
+        logging.warning("%s: no parameters are in it", path)
+        return {}, {}
     if not isinstance(loaded, dict):
         raise FileFormatError(f"{path}: expected named arrays, got a list of {len(loaded)}")
     groups: dict[str, dict[str, Any]] = {"arg": {}, "aux": {}}
