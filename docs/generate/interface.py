@@ -16,9 +16,9 @@ from mx_core import operators
 
 #: modules of `mx` under the name that most programs use
 NAMESPACES = (
-    "autograd", "base", "callback", "context", "contrib.amp", "contrib.autograd", "contrib.io", "contrib.tensorboard",
-    "contrib.text.embedding", "contrib.text.utils", "contrib.text.vocab", "engine", "executor", "gluon.block",
-    "gluon.contrib.estimator", "gluon.contrib.nn", "gluon.data", "gluon.data.vision",
+    "autograd", "base", "callback", "checkpoint", "context", "contrib.amp", "contrib.autograd", "contrib.io",
+    "contrib.tensorboard", "contrib.text.embedding", "contrib.text.utils", "contrib.text.vocab", "engine", "executor",
+    "gluon.block", "gluon.contrib.estimator", "gluon.contrib.nn", "gluon.data", "gluon.data.vision",
     "gluon.data.vision.transforms", "gluon.loss", "gluon.model_zoo.model_store", "gluon.model_zoo.vision",
     "gluon.nn", "gluon.parameter", "gluon.rnn", "gluon.trainer", "gluon.utils", "image", "init", "io", "kv",
     "libinfo", "log", "lr_scheduler", "metric", "mod", "model", "mon", "name", "nd", "operator", "opt", "profiler",

@@ -69,6 +69,7 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     from mx_symbol.symbol import naming as _naming
     from mx_symbol.symbol.attribute import AttrScope as AttrScope
     from mx_train import callback as callback
+    from mx_train import checkpoint as checkpoint
     from mx_train import initializer as initializer
     from mx_train import lr_scheduler as lr_scheduler
     from mx_train import metric as metric
@@ -152,6 +153,7 @@ _PLACES: dict[str, str] = {
     "init": "mx_train.initializer",
     "initializer": "mx_train.initializer",
     "callback": "mx_train.callback",
+    "checkpoint": "mx_train.checkpoint",
     "rnn": "mx_train.rnn",
     "gluon": "mx_gluon",
     "viz": "mx_symbol.visualization",

@@ -27,6 +27,7 @@ from mx_train.arguments import (
     Shapes,
     Store,
 )
+from mx_train.checkpoint.watched import Watched
 from mx_train.initializer import Uniform
 from mx_train.metric import EvalMetric
 from mx_train.model import BatchEndParam
@@ -342,6 +343,13 @@ class BaseModule:
             initializer=initializer or Uniform(0.01), arg_params=arg_params, aux_params=aux_params,
             allow_missing=allow_missing, force_init=force_init,
         )  # fmt: skip
+        if isinstance(described, Watched):
+            if described.epoch != begin_epoch:
+                raise ArgumentError(
+                    f"[Module.fit] begin_epoch: expected {described.epoch}, in which the training of these data is, "
+                    f"got {begin_epoch}"
+                )
+            described.restore()
         self.init_optimizer(kvstore=kvstore, optimizer=optimizer, optimizer_params=optimizer_params)
         check_metric = eval_metric if validation_metric is None else validation_metric
         scope |= {"eval_metric": metrics.create(eval_metric), "validation_metric": check_metric}
@@ -370,13 +378,18 @@ class BaseModule:
         epoch, metric, monitor = scope["epoch"], scope["eval_metric"], scope["monitor"]
         callbacks, tic = as_list(scope["batch_end_callback"]), time.perf_counter()
         metric.reset()
-        data_iter = iter(scope["train_data"])
+        data = scope["train_data"]
+        if isinstance(data, Watched):
+            data.measure(metric)
+        data_iter = iter(data)
         following = next(data_iter, None)
-        if following is None:
+        if following is None and isinstance(data, Watched) and data.is_over:
+            scope["eval_name_vals"] = metric.get_global_name_value()  # a checkpoint from the end of the epoch
+        elif following is None:
             raise StopIteration(
                 "[Module.fit] train_data: expected a batch, got none; reset the iterator before"
             )
-        nbatch = -1
+        nbatch = (data.done if isinstance(data, Watched) else 0) - 1
         while (batch := following) is not None:
             nbatch += 1
             if monitor is not None:

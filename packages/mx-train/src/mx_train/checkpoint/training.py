@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training: checkpoints of all that a training is made of, from which it goes on bit for bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mx_core.errors import ArgumentError, FileFormatError
+from mx_ndarray import NDArray, nd
+from mx_train.checkpoint import generators
+from mx_train.checkpoint.parts import Arrays, parts_of
+from mx_train.checkpoint.progress import numbers_of, set_numbers
+from mx_train.checkpoint.watched import Watched
+
+_NAME = re.compile(r"checkpoint-(\d{10})\.params", re.ASCII)
+#: of what is in a checkpoint; a reader refuses others
+_VERSION = 1
+
+
+class Training:
+    """The checkpoints of one training in a folder.
+
+    A checkpoint is one file. It has the parameters and auxiliary states of every context, gradients that are being
+    summed up (`grad_req="add"`), the optimizer's states with its counts, rate and schedule, the loss scale of mixed
+    precision, metrics, the random generators of mx, NumPy and Python, and the place in the data. It appears whole or
+    not at all, so a process may be killed at any moment. The same program, started again, goes on from the last one and
+    computes the same bits as if it had not been killed.
+
+    Threads: one at a time.
+
+    Parameters
+    ----------
+    folder : path
+        Of the checkpoints of this training alone; it is made if it is not there.
+    network : Module, or Block of Gluon
+    trainer : Trainer, optional
+        Of the block.
+    period : int, optional
+        Batches between two checkpoints. There is one at the end of each epoch in any case.
+    keep : int
+        How many are left; older ones are removed.
+    metric : EvalMetric, optional
+        What is measured in a loop of your own; `fit` says its metric itself.
+
+    Raises
+    ------
+    ArgumentError    the arguments are something else
+    FileFormatError  no checkpoint in the folder can be read, though there are some
+
+    Examples
+    --------
+    >>> training = Training("runs/digits", net, trainer, period=100)
+    >>> data = training.watch(loader)
+    >>> for epoch in range(training.epoch, 10):
+    ...     for x, y in data:
+    ...         with autograd.record():
+    ...             loss = loss_function(net(x), y)
+    ...         loss.backward()
+    ...         trainer.step(len(x))
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        network: Any,
+        trainer: Any = None,
+        *,
+        period: int | None = None,
+        keep: int = 2,
+        metric: Any = None,
+    ) -> None:
+        for name, value in (("period", period), ("keep", keep)):
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise ArgumentError(f"[checkpoint.Training] {name}: expected at least 1, got {value!r}")
+        self._parts = parts_of(network, trainer)
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.period, self.keep, self.metric = period, keep, metric
+        self._step = 0
+        self._place: dict[str, Any] = {"epoch": 0, "batch": 0}
+        self._arrays: Arrays = {}
+        self._states = b""
+        #: whether the checkpoint waits for its network
+        self._waiting = self._find()
+
+    # ---- where the training is ----
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch in which the training is; 0 at first."""
+        return int(self._place["epoch"])
+
+    @property
+    def batch(self) -> int:
+        """How many batches of this epoch are done."""
+        return int(self._place["batch"])
+
+    @property
+    def resumed(self) -> bool:
+        """Whether there was a checkpoint to go on from, which has not been taken yet."""
+        return self._waiting
+
+    def watch(self, data: Any) -> Watched:
+        """The data of the training, with the place at which it is.
+
+        Each iteration over what it gives is an epoch; the first one begins with the batch after the last checkpoint.
+        A checkpoint is written when the next batch is asked for, so that all has been done with the batch before.
+
+        Parameters
+        ----------
+        data : DataIter, DataLoader or other iterable
+            Of which a new one gives the same batches, from the same states of random generators. An iterator with
+            `reset` has `state_dict` and `load_state_dict`, or else former epochs are read again.
+
+        Returns
+        -------
+        iterable
+            It has the attributes of `data`, too, and is a `train_data` of `Module.fit`.
+        """
+        return Watched(self, data)
+
+    # ---- taking a checkpoint ----
+
+    def _files(self) -> list[tuple[int, Path]]:
+        found = [(_NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
+        return sorted((int(match[1]), path) for match, path in found if match)
+
+    def _find(self) -> bool:
+        """Reads the last checkpoint, if there is one."""
+        files, problem = self._files(), None
+        for _, path in reversed(files):
+            try:
+                self._read(path)
+            except FileFormatError as error:
+                problem = problem or error
+                warnings.warn(f"[checkpoint.Training] passed over: {error}", stacklevel=3)
+            else:
+                return True
+        if problem is not None:
+            raise problem
+        return False
+
+    def _read(self, path: Path) -> None:
+        content = nd.load(str(path))
+        try:
+            place = json.loads(content.pop("place").asnumpy().tobytes())
+            states = content.pop("states").asnumpy().tobytes()
+            if place["version"] != _VERSION:
+                raise FileFormatError(
+                    f"{path}: expected a checkpoint of version {_VERSION}, got {place['version']}"
+                )
+            arrays: Arrays = {}
+            data: dict[str, Any] = {}
+            for name, array in content.items():
+                kind, _, rest = name.partition("/")
+                if kind == "data":
+                    data[rest] = array.asnumpy()
+                else:
+                    arrays.setdefault(rest, []).append(array)
+            place["iterator"] = None if place["iterator"] is None else place["iterator"] | data
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, FileFormatError):
+                raise
+            raise FileFormatError(f"{path}: expected a checkpoint of a training: {error!r}") from error
+        self._place, self._states, self._arrays, self._step = place, states, arrays, place["step"]
+
+    def restore(self) -> bool:
+        """Gives a Module the parameters of the last checkpoint, if there is one.
+
+        A loop of your own with a KVStore calls it between `init_params` and `init_optimizer`; otherwise the first epoch
+        does it. The rest of the checkpoint is taken when the first epoch begins.
+
+        Returns
+        -------
+        bool
+            Whether there is one.
+
+        Raises
+        ------
+        ArgumentError  it is of another network
+        """
+        if self._waiting:
+            self._parts.give(self._arrays)
+        return self._waiting
+
+    def _take(self) -> Mapping[str, Any] | None:
+        """Takes the checkpoint that waits; gives the place in the data."""
+        if not self.restore():
+            return None
+        near = self.folder / "states"
+        self._parts.give_states(self._states, near)
+        each = getattr(self._parts, "give_each", None)
+        if each is not None:
+            each(self._arrays)
+        place = self._place
+        optimizer, schedule = self._parts.optimizer, getattr(self._parts.optimizer, "lr_scheduler", None)
+        if optimizer is not None and schedule is None and place["rate"] is not None:
+            optimizer.lr = place["rate"]
+        for thing, numbers in (
+            (schedule, place["schedule"]), (self._parts.loss_scale, place["scale"]), (self.metric, place["metric"]),
+        ):  # fmt: skip
+            if thing is not None and numbers is not None:
+                set_numbers(thing, numbers)
+        self._waiting, self._arrays, self._states = False, {}, b""
+        return place
+
+    # ---- writing one ----
+
+    def _begin(self, epoch: int) -> None:
+        self._place |= {"epoch": epoch, "batch": 0}
+
+    def _generators(self) -> dict[str, Any]:
+        return generators.states(set(self._parts.contexts()))
+
+    def _done(self, begun: Mapping[str, Any], now: Mapping[str, Any], ended: bool) -> None:
+        """Another batch is done, or the epoch is; writes a checkpoint if it is time.
+
+        Parameters
+        ----------
+        begun : mapping
+            The generators and the iterator at the beginning of the epoch.
+        now : mapping
+            The generators before the next batch was asked for.
+        """
+        if ended or (self.period is not None and self._step % self.period == 0 and self._step):
+            self._write(begun, now, ended)
+
+    def _write(self, begun: Mapping[str, Any], now: Mapping[str, Any], ended: bool) -> None:
+        optimizer = self._parts.optimizer
+        schedule, scale = getattr(optimizer, "lr_scheduler", None), self._parts.loss_scale
+        iterator, arrays_of_data = _split(begun["iterator"])
+        place = {
+            "version": _VERSION, "step": self._step, "epoch": self.epoch, "batch": self.batch,
+            "ended": ended, "begun": generators.told(begun["generators"]), "now": generators.told(now),
+            "iterator": iterator,
+            "rate": None if optimizer is None else optimizer.lr,
+            "schedule": None if schedule is None else numbers_of(schedule),
+            "scale": None if scale is None else numbers_of(scale),
+            "metric": None if self.metric is None else numbers_of(self.metric),
+        }  # fmt: skip
+        path = self.folder / f"checkpoint-{self._step:010}.params"
+        content = {"place": _bytes(json.dumps(place).encode()), "states": _bytes(self._parts.states(path))}
+        content |= {
+            f"data/{name}": nd.array(array, dtype=array.dtype) for name, array in arrays_of_data.items()
+        }
+        for name, each in self._parts.arrays().items():
+            content |= {f"{i:04}/{name}": array for i, array in enumerate(each)}
+        nd.save(str(path), content)
+        for _, old in self._files()[: -self.keep]:
+            with suppress(FileNotFoundError):
+                old.unlink()
+
+
+def _bytes(content: bytes) -> NDArray:
+    made: NDArray = nd.array(np.frombuffer(content, np.uint8), dtype=np.uint8)
+    return made
+
+
+def _split(state: Mapping[str, Any] | None) -> tuple[Any, dict[str, Any]]:
+    """What JSON holds of an iterator's state, and its arrays."""
+    if state is None:
+        return None, {}
+    arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray) and value.size}
+    rest = {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in state.items()
+        if name not in arrays
+    }
+    return rest, arrays

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data of a training, iterated from the place of the last checkpoint on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from mx_core.errors import ArgumentError
+from mx_train.checkpoint import generators
+
+if TYPE_CHECKING:
+    from mx_train.checkpoint.training import Training
+
+
+class Watched:
+    """The data of a training; each iteration is an epoch. It has the attributes of the data, too.
+
+    Threads: one at a time.
+
+    Parameters
+    ----------
+    training : Training
+    data : DataIter, DataLoader or other iterable
+    """
+
+    def __init__(self, training: Training, data: Any) -> None:
+        if iter(data) is data and not hasattr(data, "reset"):
+            raise ArgumentError(
+                f"[Training.watch] data: expected what can be iterated again, got {data!r:.80}"
+            )
+        self._training, self._data = training, data
+        self._next_epoch = training.epoch
+        #: how many batches of the present epoch were done when it was taken from a checkpoint, and whether that was all
+        self.done, self.is_over = 0, False
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._data, name)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch that the next iteration is."""
+        return self._next_epoch
+
+    def restore(self) -> bool:
+        """As `Training.restore`, for `Module.fit`."""
+        return self._training.restore()
+
+    def measure(self, metric: Any) -> None:
+        """Says what metric the training has, which checkpoints hold."""
+        self._training.metric = metric
+
+    def __iter__(self) -> Iterator[Any]:
+        training = self._training
+        place = training._take()
+        self.is_over = place is not None and bool(place["ended"])
+        if place is None:
+            training._begin(self._next_epoch)
+            begun = self._begun()
+            batches, done = iter(self._data), 0
+        else:
+            begun = {"generators": place["begun"], "iterator": place["iterator"]}
+            batches, done = self._found(place), int(place["batch"])
+        self._next_epoch, self.done = training.epoch + 1, done
+        return self._epoch(batches, done, begun, was_taken=place is not None)
+
+    def _begun(self) -> dict[str, Any]:
+        state = getattr(self._data, "state_dict", None)
+        return {"generators": self._training._generators(), "iterator": None if state is None else state()}
+
+    def _found(self, place: Mapping[str, Any]) -> Iterator[Any]:
+        """The iterator at the place of a checkpoint."""
+        if place["iterator"] is not None:
+            self._data.load_state_dict(place["iterator"])
+        elif hasattr(self._data, "reset"):
+            for _ in range(int(place["epoch"])):
+                for _ in self._data:
+                    pass
+                self._data.reset()
+        generators.go_on(place["begun"])
+        batches: Iterator[Any] = iter(self._data)
+        for number in range(int(place["batch"])):
+            if next(batches, None) is None:
+                raise ArgumentError(
+                    f"[Training.watch] data: the checkpoint is after batch {place['batch']} of the epoch, got {number} "
+                    "batches: the data are others"
+                )
+        generators.go_on(place["now"])
+        return batches
+
+    def _epoch(
+        self, batches: Iterator[Any], done: int, begun: Mapping[str, Any], was_taken: bool
+    ) -> Iterator[Any]:
+        training, fresh = self._training, was_taken
+        while True:
+            now = training._generators()
+            batch = next(batches, None)
+            if not fresh:
+                training._done(begun, now, batch is None)
+            if batch is None:
+                return
+            fresh = False
+            yield batch
+            done += 1
+            training._step += 1
+            training._place["batch"] = done

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints of a training; `tests/moments/test_checkpoints.py` kills trainings."""
+
+from __future__ import annotations
+
+import json
+import random as python
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_core import cpu
+from mx_core.errors import ArgumentError, FileFormatError, MXNetError
+from mx_io.io import DataBatch, DataDesc, DataIter, NDArrayIter
+from mx_ndarray import nd, random
+from mx_symbol import sym
+from mx_train import lr_scheduler, metric
+from mx_train.checkpoint import Training
+from mx_train.checkpoint.generators import go_on, states, told
+from mx_train.checkpoint.progress import numbers_of, set_numbers
+from mx_train.module import Module
+
+VALUES = np.random.RandomState(1).uniform(-1, 1, (20, 3)).astype(np.float32)
+
+
+def net(hidden: int = 2) -> Any:
+    return sym.SoftmaxOutput(
+        sym.FullyConnected(sym.var("data"), num_hidden=hidden, name="fc"), name="softmax"
+    )
+
+
+def data(shuffle: bool = False) -> NDArrayIter:
+    return NDArrayIter(VALUES, np.arange(20) % 2, 5, shuffle=shuffle)
+
+
+def fit(training: Training, module: Module, source: Any, epochs: int = 3, **settings: Any) -> list[str]:
+    seen: list[str] = []
+    module.fit(
+        training.watch(source), begin_epoch=training.epoch, num_epoch=epochs, eval_metric="ce", optimizer="adam",
+        batch_end_callback=lambda p: seen.append(f"{p.epoch}.{p.nbatch} {p.eval_metric.get()[1]!r}"), **settings,
+    )  # fmt: skip
+    return seen
+
+
+def values(module: Module) -> dict[str, Any]:
+    return {name: value.asnumpy().tolist() for name, value in module.get_params()[0].items()}
+
+
+class Stopped(Exception):
+    pass
+
+
+class Stopping:
+    """Data that stop the program after some batches."""
+
+    def __init__(self, source: Any, after: int) -> None:
+        self.source, self.left = source, after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.source, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self.source:
+            if not self.left:
+                raise Stopped
+            self.left -= 1
+            yield batch
+
+
+@pytest.mark.parametrize("stop", range(2, 12))
+def test_a_module_goes_on_with_the_next_batch(stop: int, tmp_path: Path) -> None:
+    random.seed(3)
+    whole = Module(net())
+    expected = fit(Training(tmp_path / "whole", whole, period=1), whole, data())
+    random.seed(3)
+    first = Module(net())
+    training = Training(tmp_path / "run", first, period=1)
+    assert (training.epoch, training.batch, training.resumed) == (0, 0, False)
+    with pytest.raises(Stopped):
+        fit(training, first, Stopping(data(), stop))
+    second = Module(net())
+    resumed = Training(tmp_path / "run", second, period=1)
+    assert resumed.resumed
+    assert len(expected) == 12
+    seen = fit(resumed, second, data())
+    done = stop if stop % 4 == 0 else stop - 1  # the batch before that which was not given has been asked for
+    assert seen == expected[done:]
+    assert values(second) == values(whole)
+    assert not resumed.resumed
+
+
+def test_old_checkpoints_are_removed_and_damaged_ones_passed_over(tmp_path: Path) -> None:
+    module = Module(net())
+    fit(Training(tmp_path, module, period=1, keep=3), module, data())
+    files = sorted(tmp_path.iterdir())
+    assert [path.name for path in files] == [f"checkpoint-{step:010}.params" for step in (10, 11, 12)]
+    files[-1].write_bytes(files[-1].read_bytes()[:-7])
+    with pytest.warns(UserWarning, match="passed over: .*checkpoint-0000000012.params"):
+        training = Training(tmp_path, Module(net()))
+    assert (training.epoch, training.batch) == (2, 3)
+    nd.save(str(files[1]), {"x": nd.ones(1)})
+    files[0].write_bytes(b"")
+    with pytest.warns(UserWarning), pytest.raises(FileFormatError, match="checkpoint-0000000012.params"):
+        Training(tmp_path, Module(net()))
+
+
+def test_a_schedule_and_counts_go_on(tmp_path: Path) -> None:
+    schedule = lr_scheduler.FactorScheduler(3, 0.5, base_lr=0.1)
+    settings: dict[str, Any] = {"optimizer_params": {"learning_rate": 0.1, "lr_scheduler": schedule}}
+    module = Module(net())
+    fit(Training(tmp_path, module), module, data(), 2, **settings)
+    again = Module(net())
+    training = Training(tmp_path, again)
+    other = lr_scheduler.FactorScheduler(3, 0.5, base_lr=0.1)
+    fit(training, again, data(), 2, optimizer_params={"learning_rate": 0.1, "lr_scheduler": other})
+    assert values(again) == values(module)
+    assert (other.base_lr, other.count) == (schedule.base_lr, schedule.count) != (0.1, 0)
+    optimizer = again._optimizer
+    assert optimizer is not None
+    assert optimizer.num_update == 8
+
+
+def test_another_network_is_refused(tmp_path: Path) -> None:
+    module = Module(net())
+    fit(Training(tmp_path, module), module, data(), 1)
+    renamed = sym.SoftmaxOutput(
+        sym.FullyConnected(sym.var("data"), num_hidden=2, name="other"), name="softmax"
+    )
+    other = Module(renamed)
+    with pytest.raises(ArgumentError, match="the checkpoint has 'fc_weight', which this network has not"):
+        fit(Training(tmp_path, other), other, data())
+    two = Module(net(), context=[cpu(0), cpu(1)])
+    with pytest.raises(ArgumentError, match="'fc_weight': the checkpoint has it of 1 contexts, expected 2"):
+        fit(Training(tmp_path, two), two, data())
+
+
+@pytest.mark.parametrize("settings", [{"period": 0}, {"keep": 0}, {"period": 1.5}])
+def test_wrong_settings_are_refused(settings: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=f"{next(iter(settings))}: expected at least 1"):
+        Training(tmp_path, Module(net()), **settings)
+    with pytest.raises(ArgumentError, match="expected a Module, or a block and its Trainer, got 3 and None"):
+        Training(tmp_path, 3)
+    with pytest.raises(ArgumentError, match="expected what can be iterated again"):
+        Training(tmp_path, Module(net())).watch(iter([1]))
+
+
+def test_fit_begins_in_the_epoch_of_the_checkpoint(tmp_path: Path) -> None:
+    module = Module(net())
+    fit(Training(tmp_path, module, period=1), module, data(), 2)
+    again = Module(net())
+    watched = Training(tmp_path, again).watch(data())
+    with pytest.raises(
+        ArgumentError, match="begin_epoch: expected 1, in which the training of these data is, got 0"
+    ):
+        again.fit(watched, num_epoch=3)
+
+
+def test_a_store_needs_the_parameters_before_the_optimizer(tmp_path: Path) -> None:
+    def made() -> Module:
+        module = Module(net(), context=[cpu(0), cpu(1)])
+        module.bind(data().provide_data, data().provide_label)
+        module.init_params()
+        return module
+
+    module = made()
+    module.init_optimizer()
+    training = Training(tmp_path, module, period=1)
+    for _ in training.watch(data()):
+        pass
+    late = made()
+    late.init_optimizer()
+    with pytest.raises(MXNetError, match="call restore\\(\\) between init_params and init_optimizer"):
+        next(iter(Training(tmp_path, late).watch(data())))
+    early = made()
+    resumed = Training(tmp_path, early)
+    assert resumed.restore()
+    early.init_optimizer()
+    assert list(resumed.watch(data())) == []
+    assert values(early) == values(module)
+
+
+class Counting(DataIter):
+    """An iterator without `state_dict`, whose epochs go on where the former ended."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.provide_data = [DataDesc("data", (1, 3))]
+        self.provide_label = [DataDesc("softmax_label", (1,))]
+        self.place, self.end = 0, 3
+
+    def reset(self) -> None:
+        self.end = self.place + 3
+
+    def next(self) -> DataBatch:
+        if self.place == self.end:
+            raise StopIteration
+        self.place += 1
+        return DataBatch([nd.full((1, 3), self.place)], [nd.zeros(1)])
+
+
+def test_epochs_of_an_iterator_without_state_are_read_again(tmp_path: Path) -> None:
+    module = Module(net())
+    with pytest.raises(Stopped):
+        fit(Training(tmp_path, module, period=1), module, Stopping(Counting(), 5))
+    again, source = Module(net()), Counting()
+    places = []
+    training = Training(tmp_path, again, period=1)
+    again.fit(
+        training.watch(source), begin_epoch=training.epoch, num_epoch=3, optimizer="adam",
+        batch_end_callback=lambda p: places.append(p.locals["data_batch"].data[0].asnumpy()[0, 0]),
+    )  # fmt: skip
+    assert places == [5, 6, 7, 8, 9]
+
+
+def test_less_data_than_before_are_refused(tmp_path: Path) -> None:
+    module = Module(net())
+    with pytest.raises(Stopped):
+        fit(Training(tmp_path, module, period=1), module, Stopping(Counting(), 3))
+    again, source = Module(net()), Counting()
+    source.end = 1
+    with pytest.raises(ArgumentError, match="the checkpoint is after batch 3 of the epoch, got 1 batches"):
+        fit(Training(tmp_path, again), again, source)
+
+
+# ---- what a checkpoint has of other things ----
+
+
+def test_generators_go_on() -> None:
+    found = told(states([cpu()]))
+    expected = [python.random(), np.random.uniform(), nd.random.uniform().asscalar()]
+    go_on(found)
+    assert [python.random(), np.random.uniform(), nd.random.uniform().asscalar()] == expected
+
+
+class Thing:
+    def __init__(self) -> None:
+        self.number, self.name, self.nothing = 3, "a", None
+        self.array = np.arange(6.0).reshape(2, 3)
+        self.scalar = np.float32(0.1)
+        self.pairs = {"x": [1, (2, np.int64(3))], 5: float("nan")}
+        self.inner: Any = None
+        self.function = len
+
+
+def test_numbers_of_things_are_given_to_others() -> None:
+    source, target = Thing(), Thing()
+    source.inner, target.inner = Thing(), Thing()
+    source.number, source.array = 4, source.array * 2
+    source.pairs["x"] = [7]
+    source.inner.number = 9
+    kept = target.inner
+    set_numbers(target, json.loads(json.dumps(numbers_of(source))))
+    assert (target.number, target.inner, target.inner.number, target.function) == (4, kept, 9, len)
+    assert target.array.tolist() == source.array.tolist()
+    assert target.scalar == source.scalar
+    assert type(target.scalar) is np.float32
+    assert target.pairs["x"] == [7]
+    assert np.isnan(target.pairs[5])
+
+
+@pytest.mark.parametrize("name", ["acc", "f1", "mcc", "mse", ["ce", "acc"], "pcc"])
+def test_metrics_go_on(name: Any) -> None:
+    def update(*metrics: Any) -> None:
+        label, prediction = nd.array([0, 1, 1]), nd.array([[0.3, 0.7], [0.2, 0.8], [0.9, 0.1]])
+        for each in metrics:
+            each.update([label], [prediction if name != "mse" else prediction[:, 0]])
+
+    source, target = metric.create(name), metric.create(name)
+    update(source)
+    set_numbers(target, numbers_of(source))
+    update(source, target)
+    assert target.get() == source.get()
+    assert target.get_global() == source.get_global()
