@@ -128,7 +128,7 @@ def train(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Benchmarks against other systems: `-- engine io`; `--limit 60` stops each after a minute, not two hours."""
+    """Benchmarks against other systems: `-- engine io`; `--limit 60` stops each after a minute, not after its own."""
     given = benchmarks.arguments(session.posargs)
     install(session, ALL, "test", more=TEST_TOOLS)
     python = f"{session.bin}/python"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import signal
@@ -23,7 +24,7 @@ class Outcome:
     Attributes
     ----------
     status : str
-        `"ok"`, `"failed"` or `"time limit"`.
+        `"ok"`, `"failed"` or `"did not end within 20 min"`.
     records : list of dict
         What it measured, as `mx_core.testing.benchmark.record` prints it.
     lines : list of str
@@ -52,7 +53,7 @@ def scripts(wanted: Collection[str] = (), root: Path = ROOT) -> dict[str, Path]:
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
-    """`wanted`, packages and names; `limit`, seconds for each.
+    """`wanted`, packages and names; `limit`, seconds for each, None for what each declares.
 
     Raises
     ------
@@ -61,11 +62,23 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     """
     parser = argparse.ArgumentParser(prog="nox -s bench --")
     parser.add_argument("wanted", nargs="*")
-    parser.add_argument("--limit", type=float, default=7200.0)
+    parser.add_argument("--limit", type=float, help="seconds for each; by default what each declares")
     given = parser.parse_args(words)
     if none := unknown(given.wanted):
         parser.error(f"no benchmark matches {', '.join(none)}; there are: {', '.join(scripts())}")
     return given
+
+
+#: minutes that a benchmark may take which declares none
+MINUTES = 20
+
+
+def limit_of(script: Path) -> float:
+    """Seconds that a benchmark may take: its constant `MINUTES`, times 60."""
+    for node in ast.parse(script.read_text()).body:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["MINUTES"]:
+            return 60.0 * float(ast.literal_eval(node.value))
+    return 60.0 * MINUTES
 
 
 def unknown(wanted: Collection[str], root: Path = ROOT) -> list[str]:
@@ -137,22 +150,26 @@ def run(
             raise
         finally:
             timer.cancel()
-    outcome.status = "time limit" if late.is_set() else "failed" if code else "ok"
+    passed = f"did not end within {limit / 60:.3g} min"
+    outcome.status = passed if late.is_set() else "failed" if code else "ok"
     return outcome
 
 
 def run_all(
     python: str,
     chosen: Mapping[str, Path],
-    limit: float,
+    limit: float | None,
     env: Mapping[str, str],
     show: Callable[[str], object] = print,
 ) -> list[str]:
-    """Runs benchmarks one after the other, then shows a summary; returns those that did not end well."""
+    """Runs benchmarks one after the other, then shows a summary; returns those that did not end well.
+
+    Without a limit each has its own.
+    """
     outcomes = {}
     for name, script in chosen.items():
         show(f"---- {name}")
-        outcomes[name] = run(python, script, limit, env, show)
+        outcomes[name] = run(python, script, limit_of(script) if limit is None else limit, env, show)
     show("")
     for name, outcome in outcomes.items():
         show(f"{name:32} {outcome.status}")

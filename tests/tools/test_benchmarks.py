@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mx_core.testing.benchmark import record
-from tools.benchmarks import arguments, parse, run, run_all, scripts, text, unknown
+from tools.benchmarks import arguments, limit_of, parse, run, run_all, scripts, text, unknown
 
 EQUAL = {"name": "add", "value": 20.0, "unit": "GB/s", "baseline": "NumPy", "ratio": 1.02, "spread": 0.04}
 
@@ -86,5 +86,23 @@ def test_a_failure_is_told(tmp_path: Path) -> None:
 def test_a_benchmark_over_its_time_is_killed_with_its_children(tmp_path: Path) -> None:
     body = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import time; time.sleep(100)'])\n"
     begin = time.monotonic()
-    assert run(sys.executable, script(tmp_path, body), 1.0, os.environ, str).status == "time limit"
+    outcome = run(sys.executable, script(tmp_path, body), 1.5, os.environ, str)
+    assert outcome.status == "did not end within 0.025 min"
     assert time.monotonic() - begin < 50
+
+
+def test_a_benchmark_declares_its_limit(tmp_path: Path) -> None:
+    assert limit_of(script(tmp_path, "import time\n")) == 20 * 60
+    assert limit_of(script(tmp_path, "#: for all networks\nMINUTES = 90\n")) == 90 * 60
+    hanging = script(tmp_path, "import time\nMINUTES = 0.02\ntime.sleep(100)\n")
+    shown: list[str] = []
+    assert run_all(
+        sys.executable, {"it": hanging}, None, os.environ, lambda line: shown.append(str(line))
+    ) == ["it"]
+    assert any(line.split() == "it did not end within 0.02 min".split() for line in shown)
+
+
+def test_every_benchmark_of_the_project_has_a_limit_below_three_hours() -> None:
+    limits = {name: limit_of(path) / 60 for name, path in scripts().items()}
+    assert limits["engine/push"] == 20 and limits["symbol/networks"] > 20
+    assert max(limits.values()) < 180

@@ -21,6 +21,8 @@ from training.shapes import CASES
 
 from mx_core.testing.benchmark import record, spread
 
+#: minutes that `nox -s bench` gives it: networks times frameworks
+MINUTES = 90
 PROCESSES = 3
 HERE = Path(__file__).parent
 Figures = dict[str, list[float]]  # seconds of a step in each process, by style

@@ -29,6 +29,8 @@ try:
 except ImportError:
     torch = functional = None
 
+#: minutes that `nox -s bench` gives it
+MINUTES = 60
 THREADS = int(os.environ.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0))))
 ROUNDS = 9
 SECONDS = 0.4  # at most for a case

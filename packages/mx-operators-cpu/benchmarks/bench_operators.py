@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 from beside import Case, main, torch
 
+#: minutes that `nox -s bench` gives it
+MINUTES = 60
+
 
 def elementwise(x: np.ndarray, y: np.ndarray) -> Iterator[Case]:
     """One pass over memory each."""

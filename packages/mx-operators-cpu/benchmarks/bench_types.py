@@ -20,6 +20,8 @@ from mx_ndarray import nd
 from mx_symbol import sym
 from mx_symbol.sym import contrib, linalg
 
+#: minutes that `nox -s bench` gives it
+MINUTES = 60
 TYPES = ("float32", "float16", "bfloat16", "float64")
 LIMIT = 3.0
 #: turns of each type, and seconds of a turn

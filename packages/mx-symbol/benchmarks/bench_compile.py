@@ -35,6 +35,8 @@ from contest.task import write_task
 from mx_core.testing.benchmark import record
 from mx_symbol.passes.stages import written
 
+#: minutes that `nox -s bench` gives it: torch.compile may take ten a network
+MINUTES = 120
 HERE = Path(__file__).parent / "compiling"
 #: processes of each framework
 PROCESSES = 5

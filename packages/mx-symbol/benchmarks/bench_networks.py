@@ -50,6 +50,8 @@ from mx_symbol.memory.cost import flops
 from mx_symbol.runtime.executor import Executor
 from mx_symbol.testing.networks import IMAGE_NETWORKS, lstm_language_model, transformer_encoder
 
+#: minutes that `nox -s bench` gives it: networks times frameworks
+MINUTES = 150
 #: network, batch, mode, type
 ROWS = (
     ("resnet50_v1", 1, "inference", "float32"), ("resnet18_v1", 16, "training", "float32"),
