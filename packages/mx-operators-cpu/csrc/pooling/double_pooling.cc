@@ -132,10 +132,20 @@ MX_CLONES(double, largest_of, (const double* x, int64_t n, double best), (x, n, 
   return best;
 }
 
+// Four quarters side by side: an addition waits for the one before it.
 MX_CLONES(double, total_of, (const double* x, int64_t n, double sum), (x, n, sum)) {
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += x[i];
-  return sum;
+  const int64_t quarter = n / 4;
+  const double *second = x + quarter, *third = second + quarter, *fourth = third + quarter;
+  double a = 0, b = 0, c = 0, d = 0;
+#pragma omp simd reduction(+ : a, b, c, d)
+  for (int64_t i = 0; i < quarter; ++i) {
+    a += x[i];
+    b += second[i];
+    c += third[i];
+    d += fourth[i];
+  }
+  for (int64_t i = 4 * quarter; i < n; ++i) sum += x[i];
+  return sum + ((a + b) + (c + d));
 }
 
 template <class Op>
