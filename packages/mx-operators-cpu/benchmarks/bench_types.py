@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What element types cost: time of each layer in float16, bfloat16 and float64 over its time in float32.
 
-    python bench_types.py [LAYER...]
+    python bench_types.py [--processor-time] [LAYER...]
 
 Inference and training step of a graph with one layer, the best of some runs in turns. Marked are ratios above 3.
+Where other programs take the processor, longer runs are interrupted more often than shorter ones: processor time, of
+one thread (OMP_NUM_THREADS=1), compares what is computed.
 """
 
 from __future__ import annotations
@@ -112,21 +114,27 @@ def layers() -> dict[str, tuple[mx.Symbol, Shapes]]:
     }
 
 
-def stepper(net: mx.Symbol, shapes: Shapes, dtype: str, is_train: bool) -> Callable[[], float]:
-    """Makes a step and gives its seconds."""
+def stepper(
+    net: mx.Symbol,
+    shapes: Shapes,
+    dtype: str,
+    is_train: bool,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Callable[[], float]:
+    """Makes a step and gives its seconds by a clock."""
     types = dict.fromkeys(shapes, dtype)
     executor = net.simple_bind(cpu(), grad_req="write" if is_train else "null", type_dict=types, **shapes)
     for array in executor.arg_arrays:
         array[:] = 0.1
 
     def step() -> float:
-        start = time.perf_counter()
+        start = clock()
         executor.forward(is_train=is_train)
         if is_train:
             executor.backward([nd.ones(o.shape, dtype=o.dtype) for o in executor.outputs])
         for array in (*executor.outputs, *(g for g in executor.grad_arrays if g is not None)):
             array.wait_to_read()
-        return time.perf_counter() - start
+        return clock() - start
 
     return step
 
@@ -146,13 +154,15 @@ def seconds(steps: Sequence[Callable[[], float]]) -> list[float]:
 
 def main(chosen: list[str]) -> None:
     """Prints a row per layer and mode."""
+    clock = time.process_time if "--processor-time" in chosen else time.perf_counter
+    chosen = [name for name in chosen if name != "--processor-time"]
     print(f"{'layer':34} {'':9} {'float32':>11}" + "".join(f"{name:>11}" for name in TYPES[1:]))
     above = total = 0
     for name, (net, shapes) in layers().items():
         if chosen and name not in chosen:
             continue
         for is_train in (False, True):
-            base, *others = seconds([stepper(net, shapes, dtype, is_train) for dtype in TYPES])
+            base, *others = seconds([stepper(net, shapes, dtype, is_train, clock) for dtype in TYPES])
             ratios = [other / base for other in others]
             above, total = above + sum(r > LIMIT for r in ratios), total + len(ratios)
             cells = "".join(f"{r:9.2f} {'!' if r > LIMIT else ' '}" for r in ratios)
