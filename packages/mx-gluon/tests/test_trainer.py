@@ -397,6 +397,57 @@ def test_a_parameter_that_is_given_twice_is_updated_once() -> None:
             np.testing.assert_allclose(param.data().asnumpy(), [-0.5, -0.5], rtol=1e-6)
 
 
+@pytest.mark.parametrize("in_store", [True, False])
+class TestGradientsOfFormerSteps:
+    """On two contexts, with a store that sums them."""
+
+    @staticmethod
+    def made(in_store: bool) -> tuple[ParameterDict, Trainer]:
+        params = weights("a", "b", contexts=[cpu(0), cpu(1)])
+        trainer = Trainer(params, "sgd", {"learning_rate": 0.5}, update_on_kvstore=in_store)
+        differentiate(*params.values())
+        trainer.step(1)
+        return params, trainer
+
+    def values(self, param: Parameter) -> list[list[float]]:
+        return [array.asnumpy().tolist() for array in param.list_data()]
+
+    def test_are_refused(self, in_store: bool) -> None:
+        params, trainer = self.made(in_store)
+        differentiate(params["a"])
+        with pytest.raises(StaleGradientError, match=r"gradient of b on cpu\(0\): no backward"):
+            trainer.step(1)
+        assert self.values(params["a"]) == self.values(params["b"]) == [[-1, -1]] * 2
+
+    def test_are_left_out(self, in_store: bool) -> None:
+        params, trainer = self.made(in_store)
+        differentiate(params["a"])
+        for _ in range(2):  # the second step has nothing to do
+            trainer.step(1, ignore_stale_grad=True)
+        assert self.values(params["a"]) == [[-2, -2]] * 2
+        assert self.values(params["b"]) == [[-1, -1]] * 2
+
+    def test_of_one_context_count_as_0(self, in_store: bool) -> None:
+        params, trainer = self.made(in_store)
+        with autograd.record():
+            loss = (params["a"].data(cpu(1)) * 3).sum()
+        loss.backward()
+        if not in_store:
+            trainer.allreduce_grads()
+            trainer.update(1, ignore_stale_grad=True)
+        else:
+            trainer.step(1, ignore_stale_grad=True)
+        assert self.values(params["a"]) == [[-2.5, -2.5]] * 2
+        assert self.values(params["b"]) == [[-1, -1]] * 2
+
+    def test_of_a_parameter_that_is_given_twice_are_summed_once(self, in_store: bool) -> None:
+        params = weights(contexts=[cpu(0), cpu(1)])
+        trainer = Trainer([params["w"]] * 2, "sgd", {"learning_rate": 0.5}, update_on_kvstore=in_store)
+        differentiate(params["w"])
+        trainer.step(1, ignore_stale_grad=True)
+        assert self.values(params["w"]) == [[-1, -1]] * 2
+
+
 class TestCopies:
     @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
     def test_of_a_network_have_no_trainer(self, duplicate: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from numbers import Real
 from typing import Any, NoReturn
 
@@ -251,7 +251,8 @@ class Trainer:
         batch_size : float
             By which gradients are divided: of all contexts of this worker together.
         ignore_stale_grad : bool
-            Leave out parameters whose gradient no backward has written since the last step, instead of raising.
+            Leave out parameters whose gradient no backward has written since the last step, instead of raising. Where
+            contexts are summed, one without a gradient counts as 0 next to others that have one.
 
         Raises
         ------
@@ -263,7 +264,7 @@ class Trainer:
         self._rescale(batch_size)
         self._ready()
         work = self._work(ignore_stale_grad)
-        self._allreduce_grads()
+        self._allreduce_grads(set(work[0][0]) if work else ())
         self._update(work)
 
     def allreduce_grads(self) -> None:
@@ -275,7 +276,7 @@ class Trainer:
         """
         self._ready()
         self._refuse_in_store("allreduce_grads")
-        self._allreduce_grads()
+        self._allreduce_grads(range(len(self._params)))
 
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """Updates parameters with the gradients as they are: `step` without the sum; asynchronous.
@@ -333,21 +334,25 @@ class Trainer:
 
     def _work(self, ignore_stale_grad: bool) -> list[Work]:
         """For each context what is to be updated."""
-        work = []
-        for each in self._learned():
-            stale = first_stale(each[2])
-            if stale < 0:
-                work.append(each)
-                continue
-            if not ignore_stale_grad:
-                told = "no backward has written it since the last step: the loss does not depend on the parameter"
-                self._raise_stale(each[0][stale], each[2][stale].context, told)
-            work.append(_columns([row for row in zip(*each, strict=True) if row[2]._fresh_grad]))
-        if self._repeated and not ignore_stale_grad:
+        learned = self._learned()
+        stale = [first_stale(weights) for _, _, weights in learned]
+        if not ignore_stale_grad:
+            for place, (indices, _, weights) in zip(stale, learned, strict=True):
+                if place >= 0:
+                    told = "no backward has written it since the last step: the loss does not depend on the parameter"
+                    self._raise_stale(indices[place], weights[place].context, told)
             for i in sorted(self._repeated):
                 if self._params[i].grad_req != "null":
                     self._raise_stale(i, self._contexts[0], "the parameter was given to the Trainer twice")
-        return work
+        if all(place < 0 for place in stale):
+            return learned
+        fresh = [[weight._fresh_grad for weight in weights] for _, _, weights in learned]
+        if self._kvstore is not None:  # all copies get the sum
+            fresh = [[any(flags) for flags in zip(*fresh, strict=True)]] * len(fresh)
+        return [
+            _columns([row for row, kept in zip(zip(*each, strict=True), flags, strict=True) if kept])
+            for each, flags in zip(learned, fresh, strict=True)
+        ]
 
     def _raise_stale(self, index: int, ctx: Context, told: str) -> NoReturn:
         raise StaleGradientError(
@@ -355,19 +360,25 @@ class Trainer:
             "parameters out"
         )
 
-    def _allreduce_grads(self) -> None:
+    def _allreduce_grads(self, indices: Container[int]) -> None:
         if self._kvstore is None:
             return
+        if "dist" in self._kvstore.type:  # other workers may wait for each of them
+            indices = range(len(self._params))
         for i, param in enumerate(self._params):
-            if param.grad_req != "null":
-                out = param.list_data() if self._update_on_kvstore else None
-                self._kvstore.pushpull(i, param.list_grad(), out=out, priority=-i)
+            if param.grad_req == "null" or i not in indices or i in self._repeated:
+                continue
+            weights, grads = param.list_data(), param.list_grad()
+            fresh = [weight._fresh_grad for weight in weights]
+            if any(fresh):
+                for grad in (grad for grad, is_fresh in zip(grads, fresh, strict=True) if not is_fresh):
+                    grad[:] = 0  # left over from another step
+            self._kvstore.pushpull(i, grads, out=weights if self._update_on_kvstore else None, priority=-i)
 
     def _update(self, work: list[Work]) -> None:
-        if self._update_on_kvstore:
-            return
         for place, each in enumerate(work):
-            self._replicas.update(place, each)
+            if not self._update_on_kvstore:
+                self._replicas.update(place, each)
             make_stale(each[2])
 
     # ---- files ----
