@@ -88,7 +88,10 @@ class _Recorded:
 
 
 def read_states(data: bytes | bytearray) -> Any:
-    """What `dump_states`, or MXNet's `Updater.get_states`, wrote.
+    """What `dump_states`, or MXNet's `Updater.get_states`, wrote; or `pickle.dumps` of an Updater of MXNet or mx.
+
+    A pickled Updater is read as data like the others, to what `get_states(dump_optimizer=True)` would have written: its
+    states and the settings of its optimizer. The modules that it names may be those of any version of mx.
 
     Raises
     ------
@@ -97,7 +100,10 @@ def read_states(data: bytes | bytearray) -> Any:
         which the reader stopped.
     """
     try:
-        return _settled(load(data, _construct, _set_state), 0, {})
+        found = load(data, _construct, _set_state)
+        if isinstance(found, Settings) and found.kind == "Updater":
+            found = found.values.get("states"), found.values.get("optimizer")
+        return _settled(found, 0, {})
     except (NotData, Malformed) as error:
         raise FileFormatError(f"optimizer states: {error}") from None
 
