@@ -81,7 +81,7 @@ class Trainer:
         if not params:
             raise ArgumentError(
                 "[Trainer] params: expected at least one Parameter, got none; collect_params() of a block has those of "
-                "the blocks within, unlike `params`"
+                "the blocks within, unlike `params`, if its pattern selects them"
             )
         self._params: list[Parameter] = list(params)
         first = {id(param): i for i, param in reversed(list(enumerate(params)))}

@@ -27,7 +27,8 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
 
     Files are `PREFIX-epochEbatchB.params` and `.states`, `PREFIX-best.params` and `.states`, and `PREFIX-symbol.json`
     of a hybridised network. Each takes the place of an older one at once. The `.params` come last: a process that is
-    killed leaves no checkpoint without its states.
+    killed leaves no checkpoint without its states. `load_parameters` of a network of the same structure reads them;
+    for `SymbolBlock.imports` the network is exported.
 
     Parameters
     ----------
