@@ -117,11 +117,30 @@ def _dtype(spec):
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(ArgumentError, match="float16"):
-        amp.init("float16")
+    with pytest.raises(ArgumentError, match="expected one of bfloat16, float16, got 'float64'"):
+        amp.init("float64")
     with pytest.raises(ArgumentError, match="float64"):
         amp.convert_symbol(network(), "float64")
     with pytest.raises(ArgumentError, match="three"):
         amp.convert_symbol(network(), excluded_sym_names=["three"])
     with pytest.raises(UnknownOperatorError, match="FullyConnected"):
         amp.convert_symbol(network(), fp32_ops=["FullyConnect"])
+
+
+def test_every_graph_computes_in_the_type_that_was_said():
+    assert amp.target() is None
+    amp.init("float16")
+    try:
+        assert amp.target() == "float16"
+        executor = network().simple_bind(data=(2, 4))
+        kinds = {
+            str(node.attributes()["dtype"])
+            for node in executor.nodes(is_train=True)
+            if node.op.name == "amp_cast"
+        }
+        assert kinds == {"float16", "float32"}
+        assert executor.forward()[0].dtype == np.float32
+    finally:
+        passes.always("amp", False)
+        cast_rules.use(cast_rules.Lists())
+    assert amp.target() is None

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Automatic mixed precision: for every graph, or for one symbol or model. Also `mx.contrib.amp`.
 
-bfloat16 has the range of float32, so losses need no scaling. float16 graphs can be made too; then scaling the
-loss is the caller's.
+bfloat16 has the range of float32, so losses need no scaling. Those of float16 do: Gluon has `amp.scale_loss`.
 """
 
 from __future__ import annotations
@@ -28,12 +27,13 @@ def init(
 ) -> None:
     """Binds every graph from now on with the pass `amp`: executors, modules, cached operators.
 
-    Products compute in bfloat16; parameters, gradients and outputs stay float32. Calls on arrays are what they
+    Products compute in 16 bits; parameters, gradients and outputs stay float32. Calls on arrays are what they
     were. `passes="-amp"` leaves a graph out.
 
     Parameters
     ----------
-    target_dtype : "bfloat16"
+    target_dtype : "bfloat16" or "float16"
+        Losses of float16 are to be scaled, as Gluon's `amp.scale_loss` does.
     target_precision_ops : operators that compute in it besides the usual ones
     conditional_fp32_ops : (operator, parameter, values for which it computes in float32), besides the usual ones
     fp32_ops : operators that compute in float32 besides the usual ones
@@ -43,13 +43,17 @@ def init(
     ArgumentError  another type
     UnknownOperatorError  an operator does not exist
     """
-    if target_dtype != "bfloat16":
+    if target_dtype not in _TYPES:
         raise ArgumentError(
-            f"[amp.init] target_dtype: expected 'bfloat16', got {target_dtype!r}; "
-            "amp.convert_symbol makes graphs of float16, whose losses the program scales"
+            f"[amp.init] target_dtype: expected one of {', '.join(_TYPES)}, got {target_dtype!r}"
         )
-    cast_rules.use(cast_rules.lists_from(target_precision_ops, fp32_ops, conditional_fp32_ops))
+    cast_rules.use(cast_rules.lists_from(target_precision_ops, fp32_ops, conditional_fp32_ops), target_dtype)
     passes.always("amp")
+
+
+def target() -> str | None:
+    """The type in which every graph computes since `init`; None without."""
+    return cast_rules.current_dtype() if passes.is_always("amp") else None
 
 
 def convert_symbol(

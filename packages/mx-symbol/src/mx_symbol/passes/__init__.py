@@ -9,8 +9,9 @@ from mx_symbol.passes.pipeline import (
     Observer,
     Passes,
     always,
+    is_always,
     ordered,
     run_stage,
 )
 
-__all__ = ["OPTIONAL", "VARIABLE", "Observer", "Passes", "always", "ordered", "run_stage"]
+__all__ = ["OPTIONAL", "VARIABLE", "Observer", "Passes", "always", "is_always", "ordered", "run_stage"]

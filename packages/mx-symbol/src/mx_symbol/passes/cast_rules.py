@@ -141,6 +141,12 @@ def lists_from(
 
 
 _current = Lists()
+_dtype = "bfloat16"
+
+
+def current_dtype() -> str:
+    """The 16-bit type of the pass `amp`."""
+    return _dtype
 
 
 def current() -> Lists:
@@ -148,7 +154,7 @@ def current() -> Lists:
     return _current
 
 
-def use(lists: Lists) -> None:
-    """Makes the pass `amp` go by other lists in this process."""
-    global _current
-    _current = lists
+def use(lists: Lists, dtype: str = "bfloat16") -> None:
+    """Makes the pass `amp` go by other lists, and compute in another 16-bit type, in this process."""
+    global _current, _dtype
+    _current, _dtype = lists, dtype

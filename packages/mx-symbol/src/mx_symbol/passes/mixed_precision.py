@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pass `amp`: training in bfloat16 with float32 parameters, gradients and outputs.
+"""The pass `amp`: training in bfloat16, or float16 if `init` says so, with float32 parameters, gradients and outputs.
 
 It runs before the graph is differentiated, so gradients are computed in the types of what they belong to. It is
 off unless it is asked for: `passes="+amp"`, or `mx.contrib.amp.init()` for every graph that is bound from then on.
@@ -12,16 +12,16 @@ from mx_core import dtypes
 from mx_core.graph import PREPARED
 from mx_symbol.graph import Entry, topological_order
 from mx_symbol.graph.ir import Graph, infer_specs
-from mx_symbol.passes.cast_rules import LOW, current, lowered
+from mx_symbol.passes.cast_rules import LOW, current, current_dtype, lowered
 
 _OTHERS = dtypes.FLOATING - {"float32"}
 
 
 def mixed_precision(graph: Graph) -> Graph:
-    """Casts between operators that compute in bfloat16, those that follow and those that must not."""
+    """Casts between operators that compute in 16 bits, those that follow and those that must not."""
     specs = dict(graph.specs)
     others = {entry for entry, spec in specs.items() if dtypes.name(spec.dtype) in _OTHERS}
-    heads = lowered(graph.outputs, "bfloat16", current(), others)
+    heads = lowered(graph.outputs, current_dtype(), current(), others)
     for node in topological_order(entry.node for entry in heads):
         if node.op is not None and Entry(node) not in specs:
             infer_specs(node, specs)

@@ -90,6 +90,11 @@ def always(name: str, wanted: bool = True) -> None:
     (_always.add if wanted else _always.discard)(name)
 
 
+def is_always(name: str) -> bool:
+    """Whether an optional pass runs in every graph."""
+    return name in _always
+
+
 def ordered(specs: Mapping[str, Any], stage: str) -> list[str]:
     """Names of the passes of a stage in an order that respects `after` and `before`.
 
