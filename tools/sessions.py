@@ -15,8 +15,8 @@ from .wheels import BUILD_TOOLS, Builder
 
 TEST_TOOLS = (
     "pytest>=8", "pytest-xdist>=3.6", "pytest-timeout>=2.3", "hypothesis>=6.100", "pip", *BUILD_TOOLS,
-    "scikit-learn>=1.5", "matplotlib>=3.9", "psutil", "mypy>=1.14", "safetensors>=0.4", "nox", "cosmic-ray>=8.4",
-    "coverage>=7.6",
+    "scikit-learn>=1.5", "matplotlib>=3.9", "psutil", "mypy>=1.14", "safetensors>=0.4", "tensorboardX>=2.6", "nox",
+    "cosmic-ray>=8.4", "coverage>=7.6",
 )  # fmt: skip
 TYPE_TOOLS = ("mypy>=1.14", "types-setuptools", "nox", "pytest>=8", "coverage>=7")
 DOCS_TOOLS = ("sphinx>=8", "myst-parser>=4", "pydata-sphinx-theme>=0.16", "setuptools>=77")

@@ -11,52 +11,17 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from mx_core import plugins, services
 from mx_core.context import Context
 from mx_core.errors import ArgumentError
-from mx_ndarray import random_state
 from mx_ndarray.ndarray import NDArray
 from mx_ndarray.operator_functions import function, served_natively, several
 from mx_ndarray.random_state import get_state as get_state
+from mx_ndarray.random_state import seed as seed
 from mx_ndarray.random_state import set_state as set_state
 
 #: a parameter: one for the whole result, or an array with one for each of its elements
 Number = float | NDArray
 ShapeLike = int | tuple[int, ...] | list[int] | None
-
-
-def seed(seed_state: int, ctx: Context | str = "all") -> None:
-    """Restarts the random streams.
-
-    Parameters
-    ----------
-    seed_state : int
-    ctx : Context, or "all"
-        Of one context only; by default every context gets a stream derived from the seed.
-
-    Raises
-    ------
-    ArgumentError  the seed is not an integer, or `ctx` neither a context nor "all"
-    """
-    if not hasattr(seed_state, "__index__"):
-        raise ArgumentError(f"[random.seed] expected an integer, got {seed_state!r}")
-    state = int(seed_state.__index__()) & 0xFFFFFFFFFFFFFFFF
-    if isinstance(ctx, Context):
-        services.random(ctx.device_type).seed(state, ctx)
-        random_state.seeded(state, ctx)
-    elif ctx != "all":
-        raise ArgumentError(f"[random.seed] ctx: expected a Context or 'all', got {ctx!r}")
-    else:
-        streams = {id(made): made for made in map(services.random, _device_types())}
-        for made in streams.values():  # usually one for all devices
-            made.seed(state)
-        random_state.seeded(state, None)
-
-
-def _device_types() -> list[str]:
-    """Device types that have random streams and are present."""
-    kinds = {entry.value.device for entry in plugins.registry("resources").items()}
-    return sorted(kind for kind in kinds if kind.startswith("cpu") or services.device_count(kind))
 
 
 def _draw(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mx_core import services
+from mx_core import plugins, services
 from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError
 from mx_core.forks import ForkSafeLock
@@ -19,8 +19,42 @@ _seeds: dict[Context, int] = {}
 _known: set[Context] = set()
 
 
-def seeded(seed: int, ctx: Context | None) -> None:
-    """Notes what `random.seed` did. Threads: any."""
+def seed(seed_state: int, ctx: Context | str = "all") -> None:
+    """Restarts the random streams.
+
+    Parameters
+    ----------
+    seed_state : int
+    ctx : Context, or "all"
+        Of one context only; by default every context gets a stream derived from the seed.
+
+    Raises
+    ------
+    ArgumentError  the seed is not an integer, or `ctx` neither a context nor "all"
+    """
+    if not hasattr(seed_state, "__index__"):
+        raise ArgumentError(f"[random.seed] expected an integer, got {seed_state!r}")
+    state = int(seed_state.__index__()) & 0xFFFFFFFFFFFFFFFF
+    if isinstance(ctx, Context):
+        services.random(ctx.device_type).seed(state, ctx)
+        _note(state, ctx)
+    elif ctx != "all":
+        raise ArgumentError(f"[random.seed] ctx: expected a Context or 'all', got {ctx!r}")
+    else:
+        streams = {id(made): made for made in map(services.random, _device_types())}
+        for made in streams.values():  # usually one for all devices
+            made.seed(state)
+        _note(state, None)
+
+
+def _device_types() -> list[str]:
+    """Device types that have random streams and are present."""
+    kinds = {entry.value.device for entry in plugins.registry("resources").items()}
+    return sorted(kind for kind in kinds if kind.startswith("cpu") or services.device_count(kind))
+
+
+def _note(seed: int, ctx: Context | None) -> None:
+    """Keeps the seed of all streams, or of one."""
     global _seed
     with _lock:
         if ctx is None:
@@ -68,17 +102,15 @@ def set_state(state: Mapping[str, Any]) -> None:
     ------
     ArgumentError  the state is something else, or the random streams of this program come from another provider
     """
-    from mx_ndarray import random
-
     try:
-        seed, streams = int(state["seed"]), [tuple(each) for each in state["streams"]]
+        whole, streams = int(state["seed"]), [tuple(each) for each in state["streams"]]
         contexts = [Context(kind, number) for kind, number, *_ in streams]
     except (KeyError, TypeError, ValueError) as error:
         raise ArgumentError(f"[random.set_state] expected what get_state gave, got {state!r:.200}") from error
-    random.seed(seed)
+    seed(whole)
     for ctx, (_, _, own, key, offset) in zip(contexts, streams, strict=True):
         if own is not None:
-            random.seed(own, ctx)
+            seed(own, ctx)
         provider = services.random(ctx.device_type)
         found, _ = provider.reserve(offset, ctx)
         if found != key:

@@ -10,12 +10,12 @@ from mx_core.errors import ShapeError
 from mx_io.io import DataBatch, DataDesc
 
 #: one batch for all contexts, or one for each
-Batch = DataBatch | Sequence[DataBatch]
+Batch = DataBatch | list[DataBatch]
 
 
 def is_in_parts(batch: Any) -> bool:
-    """Whether it has a batch for each context."""
-    return isinstance(batch, (list, tuple))
+    """Whether it has a batch for each context. A named tuple is one batch."""
+    return isinstance(batch, list)
 
 
 def parts_of(batch: Any) -> list[Any]:
