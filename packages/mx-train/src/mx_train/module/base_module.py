@@ -166,7 +166,7 @@ class BaseModule:
 
     def _add_batch(self, eval_metric: EvalMetric, batch: Any) -> None:
         """Adds the last forward to a metric, padding included."""
-        labels = [getattr(part, "label", None) or [] for part in parts_of(batch)]
+        labels: list[Any] = [getattr(part, "label", None) or [] for part in parts_of(batch)]
         if is_in_parts(batch):
             self.update_metric(eval_metric, labels, pre_sliced=True)
         else:

@@ -113,22 +113,25 @@ class ExecutorGroup:
         cut: NDArray = nd.slice_axis(value, axis=axis, begin=part.start * each, end=part.stop * each)
         return cut
 
-    def load(self, data: Sequence[NDArray], label: Sequence[NDArray]) -> None:
-        """Copies a batch into the executors' inputs; asynchronous."""
-        arrays = self._named(data, label)
-        for desc in self._inputs:
-            if desc.name not in arrays:
-                continue
+    def load(self, parts: Sequence[tuple[Sequence[NDArray], Sequence[NDArray]]]) -> None:
+        """Copies (data, labels) of a whole batch, or of each context's, into the executors' inputs; asynchronous."""
+        if len(parts) > 1:
+            for executor, part in zip(self.execs, parts, strict=True):
+                self._load_one(executor, self._named(*part))
+            return
+        arrays = self._named(*parts[0])
+        for desc in self._given(arrays):
             value = _checked(arrays, desc.name, desc.shape)
-            for executor, part in zip(self.execs, self.slices, strict=True):
-                self._cut(value, _batch_axis(desc), part).copyto(executor.arg_dict[desc.name])
+            for executor, share in zip(self.execs, self.slices, strict=True):
+                self._cut(value, _batch_axis(desc), share).copyto(executor.arg_dict[desc.name])
 
-    def load_parts(self, parts: Sequence[tuple[Sequence[NDArray], Sequence[NDArray]]]) -> None:
-        """Copies (data, labels) of each context into its executor's inputs; asynchronous."""
-        for executor, (data, label) in zip(self.execs, parts, strict=True):
-            arrays = self._named(data, label)
-            for name in [d.name for d in self._inputs if d.name in arrays]:
-                _checked(arrays, name, executor.arg_dict[name].shape).copyto(executor.arg_dict[name])
+    def _load_one(self, executor: Executor, arrays: Mapping[str, NDArray]) -> None:
+        for desc in self._given(arrays):
+            target = executor.arg_dict[desc.name]
+            _checked(arrays, desc.name, target.shape).copyto(target)
+
+    def _given(self, arrays: Mapping[str, NDArray]) -> list[DataDesc]:
+        return [desc for desc in self._inputs if desc.name in arrays]
 
     def _named(self, data: Sequence[NDArray], label: Sequence[NDArray]) -> dict[str, NDArray]:
         arrays = dict(zip((d.name for d in self.data_shapes), data, strict=True))

@@ -20,7 +20,7 @@ from mx_train.metric import EvalMetric
 from mx_train.module.base_module import BaseModule, as_list, warn_of_kept_parameters
 from mx_train.module.executor_group import ExecutorGroup, absent_labels_named, described
 from mx_train.module.optimization import Optimization, check_shared, rescaling, store_for, warn_of_rescaling
-from mx_train.module.parts import Batch, parts_of, whole_shapes
+from mx_train.module.parts import Batch, contents_of, whole_shapes
 from mx_train.monitor import Monitor
 from mx_train.optimizer import Optimizer, Updater, create
 
@@ -499,30 +499,13 @@ class Module(BaseModule):
         ShapeError     batches of a list differ in shape
         """
         self._require(params=True)
-        parts = parts_of(data_batch)
-        if len(parts) not in (1, len(self._context)):
-            raise ArgumentError(
-                f"[Module] expected {len(self._context)} batches, one per context, got {len(parts)}"
-            )
-        given = [(each.data, getattr(each, "label", None) or []) for each in parts]
-        data = whole_shapes([each for each, _ in given], self._bound().data_shapes)
-        if data != [tuple(d.shape) for d in self._bound().data_shapes]:
-            self._fit_shapes(data, whole_shapes([each for _, each in given], self._bound().label_shapes))
+        given = contents_of(data_batch, len(self._context))
+        wanted = whole_shapes(self._bound(), given)
+        if wanted is not None:
+            self.reshape(*wanted)
         group = self._bound()
-        if len(parts) == 1:
-            group.load(*given[0])
-        else:
-            group.load_parts(given)
+        group.load(given)
         group.forward(self.for_training if is_train is None else is_train)
-
-    def _fit_shapes(self, data: Sequence[tuple[int, ...]], label: Sequence[tuple[int, ...]]) -> None:
-        """Binds anew for a batch of another size; labels that it lacks have as many examples."""
-        group = self._bound()
-        label = label or [(data[0][0], *d.shape[1:]) for d in group.label_shapes]
-        self.reshape(
-            [DataDesc(d.name, s, d.dtype, d.layout) for d, s in zip(group.data_shapes, data, strict=True)],
-            [DataDesc(d.name, s, d.dtype, d.layout) for d, s in zip(group.label_shapes, label, strict=False)],
-        )
 
     def backward(self, out_grads: Gradients = None) -> None:
         """Computes gradients of the last forward; asynchronous."""
