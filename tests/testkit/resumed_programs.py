@@ -53,7 +53,7 @@ net.collect_params().setattr("grad_req", "add")
 trainer = gluon.Trainer(net.collect_params(), "sgd", dict(learning_rate=0.1, momentum=0.9))
 loss_function = gluon.loss.SoftmaxCrossEntropyLoss()
 training = mx.checkpoint.Training(folder, net, trainer, period=period)
-data = training.watch(gluon.data.DataLoader(gluon.data.ArrayDataset(x, y), 10, shuffle=True))
+data = training.watch(gluon.data.DataLoader(gluon.data.ArrayDataset(x, y){loader}))
 for epoch in range(training.epoch, 4):
     for images, labels in data:
         total = 0
@@ -69,10 +69,21 @@ for epoch in range(training.epoch, 4):
 digest([array for parameter in net.collect_params().values() for array in parameter.list_data()])
 """
 
+_PLAIN = ", 10, shuffle=True"
+_DRAWING = ".transform_first(noisy), 10, shuffle=True, num_workers=2"
+_NOISE = """
+import random
+def noisy(sample):
+    return (sample + np.random.normal(scale=0.1, size=6) + random.random()).astype(np.float32)
+"""
+
 PROGRAMS = {
     "module": START + _MODULE.format(context="mx.cpu()"),
     "module on two contexts": START + _MODULE.format(context="[mx.cpu(0), mx.cpu(1)]"),
-    "gluon": START + _GLUON.format(context="[mx.cpu()]", hybridize=""),
+    "gluon": START + _GLUON.format(context="[mx.cpu()]", hybridize="", loader=_PLAIN),
     "gluon on two contexts, hybridised": START
-    + _GLUON.format(context="[mx.cpu(0), mx.cpu(1)]", hybridize="net.hybridize()"),
+    + _GLUON.format(context="[mx.cpu(0), mx.cpu(1)]", hybridize="net.hybridize()", loader=_PLAIN),
+    "gluon with processes that draw": START
+    + _NOISE
+    + _GLUON.format(context="[mx.cpu()]", hybridize="net.hybridize()", loader=_DRAWING),
 }

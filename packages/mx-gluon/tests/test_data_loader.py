@@ -393,3 +393,21 @@ def test_what_samples_print_is_written() -> None:
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60
     )
     assert sorted(done.stdout.split("\n")) == ["", *(f"sample {i}" for i in range(4))], done.stderr
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_goes_on_from_the_state_of_another(workers: int) -> None:
+    def made() -> data.DataLoader:
+        samples = data.SimpleDataset(list(range(12))).transform(lambda sample: sample + np.random.uniform())
+        return data.DataLoader(samples, 4, shuffle=True, num_workers=workers)
+
+    def iteration(loader: data.DataLoader) -> list[Any]:
+        return [batch.asnumpy().tolist() for batch in loader]
+
+    loader, other = made(), made()
+    first = iteration(loader)
+    state, generator = loader.state_dict(), np.random.get_state()
+    expected = iteration(loader)
+    other.load_state_dict(state)
+    np.random.set_state(generator)
+    assert iteration(other) == expected != first

@@ -7,7 +7,7 @@ import json
 import os
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -139,6 +139,18 @@ class DataLoader:
 
     def clean(self) -> None:
         """Forgets what `refresh` has begun."""
+        self._iter = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader is, between two iterations: what the random numbers of its workers depend on."""
+        return {"iterations": self._iterations}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next iteration draws what that of a loader of the same data was to draw when `state_dict` was called.
+
+        That needs the same state of `numpy.random`, too.
+        """
+        self._iterations = int(state["iterations"])
         self._iter = None
 
     # ---- batches ----
