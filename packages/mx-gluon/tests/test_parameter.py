@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from mx_core import Context, cpu
 from mx_core.errors import ArgumentError, MXNetError
-from mx_gluon import Constant, DeferredInitializationError, Parameter
+from mx_gluon import Constant, DeferredInitializationError, Parameter, ParameterDict
 from mx_gluon.errors import RefusedError
 from mx_ndarray import autograd, nd
 from mx_symbol.graph.shape_mode import np_shape
@@ -109,6 +110,18 @@ class TestContexts:
             MXNetError, match=says("[Parameter w] is not on cpu(2); it was initialised on [cpu(0), cpu(1)]")
         ):
             ready([cpu(0), cpu(1)]).data(cpu(2))
+
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+    def test_the_mean_of_16_bits_neither_overflows_nor_rounds(self, dtype: str, tmp_path: Path) -> None:
+        params = ParameterDict()
+        param = params.get("w", shape=(200,), dtype=dtype)
+        param.initialize(ctx=[cpu(0), cpu(1), cpu(2)])
+        param.set_data(nd.array(np.linspace(-6e4, 6e4, 200)))
+        before = param.data(cpu(1)).astype("float32").asnumpy()
+        params.save(tmp_path / "p")
+        np.testing.assert_array_equal(nd.load(tmp_path / "p")["w"].astype("float32").asnumpy(), before)
+        param.reset_ctx(cpu(0))
+        np.testing.assert_array_equal(param.data().astype("float32").asnumpy(), before)
 
     def test_moves_the_mean(self) -> None:
         param = ready([cpu(0), cpu(1)])

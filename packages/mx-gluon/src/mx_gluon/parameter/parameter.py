@@ -390,8 +390,10 @@ class Parameter:
         with autograd.pause():
             if len(arrays) == 1:
                 return arrays[0].copyto(cpu())
-            total: NDArray = nd.add_n(*(array.copyto(cpu()) for array in arrays))
-            return total / len(arrays)
+            kind = dtypes.name(arrays[0]._dtype_code)
+            wide = "float32" if kind in ("float16", "bfloat16") else kind  # a sum of 16 bits may overflow
+            total: NDArray = nd.add_n(*(array.copyto(cpu()).astype(wide) for array in arrays))
+            return (total / len(arrays)).astype(kind)
 
     def _expect_gradient(self) -> None:
         if self._data is not None and self._grad is None:
