@@ -127,6 +127,14 @@ def train(session: nox.Session) -> None:
 
 
 @nox.session
+def examples(session: nox.Session) -> None:
+    """The programs of `docs/examples`, or those named: each trains in a minute and asserts what it reaches."""
+    install(session, ["mx"], more=("scikit-learn>=1.5",))
+    for name in session.posargs or sorted(path.stem for path in (ROOT / "docs" / "examples").glob("*.py")):
+        session.run("python", f"docs/examples/{name}.py")
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Benchmarks against other systems: `-- engine io`; `--limit 60` stops each after a minute, not after its own."""
     given = benchmarks.arguments(session.posargs)
