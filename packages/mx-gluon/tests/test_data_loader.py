@@ -328,7 +328,15 @@ def test_a_batch_sampler_need_not_know_its_length() -> None:
         data.DataLoader([1, 2, 3], 2, batch_sampler=Pairs())
 
 
-@pytest.mark.parametrize(("sample", "kind"), [({"x": 1}, "dict"), ("text", "str"), (None, "NoneType")])
+def test_lists_of_16_bit_numbers() -> None:
+    one = nd.ones((1,), dtype="bfloat16").asnumpy()[0]
+    (batch,) = data.DataLoader([[one, one]] * 3, 3)
+    assert batch.shape == (3, 2) and np.dtype(batch.dtype).name == "bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("sample", "kind"), [({"x": 1}, "dict"), ("text", "str"), (np.str_("text"), "str_"), (None, "NoneType")]
+)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_samples_that_make_no_array(sample: Any, kind: str, workers: int) -> None:
     with pytest.raises(

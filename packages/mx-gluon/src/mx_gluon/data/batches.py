@@ -39,7 +39,7 @@ def _stacked(data: Sequence[Any], context: Context | None) -> Any:
     if isinstance(first, tuple):
         return [_stacked(part, context) for part in zip(*data, strict=True)]
     array = np.asarray(data)
-    if array.dtype.kind in "OUSV" and not isinstance(first, (np.ndarray, np.generic)):
+    if array.dtype.kind in "OUS":
         raise DTypeError(
             f"[default_batchify_fn] samples: expected NDArrays, numbers, NumPy arrays or tuples of these, got "
             f"{type(first).__name__}; give the DataLoader a batchify_fn, or the data set a transform"
