@@ -88,7 +88,7 @@ class Backward {
     for (size_t i = 0; i < request_.heads.size(); ++i) {
       const Value& head = request_.heads[i];
       const bool given = i < request_.head_grads.size() && request_.head_grads[i].array;
-      const Value grad = given ? request_.head_grads[i] : apply("ones_like", {plain(head)});
+      const Value grad = given ? request_.head_grads[i] : ones(head);
       if (given && (grad.array->bytes() != head.array->bytes() ||
                     grad.array->dtype() != head.array->dtype())) {
         throw Error(MX_ERROR_SHAPE, "[autograd] head gradient " + std::to_string(i) +
@@ -102,6 +102,18 @@ class Backward {
   }
 
   static Value plain(const Value& value) { return {value.array, nullptr, 0}; }
+
+  // A few ones are written at once: handing an operation over would take longer.  Nobody else has the array yet.
+  Value ones(const Value& head) {
+    constexpr size_t kFew = 4096;  // bytes
+    const Array& like = *head.array;
+    const bool written = !request_.create_graph && !like.pending() && mx_on_host(like.context()) &&
+                         like.bytes() <= kFew && like.dtype() == MX_FLOAT32;
+    if (!written) return apply("ones_like", {plain(head)});
+    Ref<Array> made = Array::create(like.context(), like.dtype(), like.shape());
+    std::fill_n(static_cast<float*>(made->allocate()), made->size(), 1.0F);
+    return {std::move(made), nullptr, 0};
+  }
 
   Value sum(size_t position, uint32_t output) const {
     const std::vector<Sum>& row = sums_[position];

@@ -48,8 +48,17 @@ mx_context context_of(PyObject* context) {
   return {attribute(context, at.type, "device_typeid"), attribute(context, at.id, "device_id")};
 }
 
+// Most arrays of a process are on one device, whose object is kept.  GIL held.
 PyObject* context_object(mx_context context) {
-  return hooks().context(context.type, context.id).release().ptr();
+  static mx_context place{0, 0};
+  static PyObject* kept = nullptr;  // Owns; of `place`
+  if (kept == nullptr || place.type != context.type || place.id != context.id) {
+    PyObject* made = hooks().context(context.type, context.id).release().ptr();
+    place = context;
+    Py_XSETREF(kept, made);
+  }
+  Py_INCREF(kept);
+  return kept;
 }
 
 mx_context current_context() {

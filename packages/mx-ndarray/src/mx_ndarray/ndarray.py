@@ -180,10 +180,8 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
         self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True
     ) -> None:
         """Computes the gradients of this array with respect to the leaves it depends on."""
-        from mx_ndarray import autograd
-
         grads = None if out_grad is None else [out_grad]
-        autograd.backward([self], grads, retain_graph, train_mode)
+        _core.backward([self], grads, None, retain_graph, False, train_mode)
 
     # ---- exchange ----
 
