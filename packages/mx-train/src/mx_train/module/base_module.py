@@ -31,7 +31,7 @@ from mx_train.checkpoint.watched import Watched
 from mx_train.initializer import Uniform
 from mx_train.metric import EvalMetric
 from mx_train.model import BatchEndParam
-from mx_train.module.parts import is_in_parts, pad_of, parts_of
+from mx_train.module.sliced_batch import is_sliced, pad_of, slices_of
 from mx_train.monitor import Monitor
 
 
@@ -166,14 +166,14 @@ class BaseModule:
 
     def _add_batch(self, eval_metric: EvalMetric, batch: Any) -> None:
         """Adds the last forward to a metric, padding included."""
-        labels: list[Any] = [getattr(part, "label", None) or [] for part in parts_of(batch)]
-        if is_in_parts(batch):
+        labels: list[Any] = [getattr(part, "label", None) or [] for part in slices_of(batch)]
+        if is_sliced(batch):
             self.update_metric(eval_metric, labels, pre_sliced=True)
         else:
             self.update_metric(eval_metric, labels[0])
 
     def _metric_without_pad(self, eval_metric: EvalMetric, batch: Any) -> None:
-        parts = parts_of(batch)
+        parts = slices_of(batch)
         if not any(map(pad_of, parts)):
             self._add_batch(eval_metric, batch)
             return
@@ -186,8 +186,8 @@ class BaseModule:
 
     def _outputs_without_pad(self, batch: Any) -> list[list[NDArray]]:
         """Outputs of the last forward for each part of its batch."""
-        parts = parts_of(batch)
-        if is_in_parts(batch):
+        parts = slices_of(batch)
+        if is_sliced(batch):
             outputs = list(zip(*self.get_outputs(merge_multi_context=False), strict=True))
         else:
             outputs = [tuple(self.get_outputs())]

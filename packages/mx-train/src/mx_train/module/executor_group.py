@@ -12,6 +12,7 @@ from mx_io.io import DataDesc
 from mx_ndarray import NDArray, nd
 from mx_symbol.runtime.executor import Executor
 from mx_symbol.symbol import Symbol
+from mx_train.module.private_names import ArraysOfContexts
 from mx_train.monitor import Monitor
 
 
@@ -31,7 +32,7 @@ def absent_labels_named(names: Sequence[str]) -> Iterator[None]:
         raise
 
 
-class ExecutorGroup:
+class ExecutorGroup(ArraysOfContexts):
     """Executors of one symbol on several contexts.
 
     Threads: one at a time.
@@ -77,6 +78,7 @@ class ExecutorGroup:
         self._inputs = [d for d in (*self.data_shapes, *self.label_shapes) if d.name in arguments]
         layouts = [output.attr("__layout__") for output in symbol]
         self._output_axes = [DataDesc.get_batch_axis(layout) for layout in layouts]
+        self._remember(symbol, grad_req)
         self.execs: list[Executor] = []
         self._monitors: list[Monitor] = []
         for i, (context, part) in enumerate(zip(self.contexts, self.slices, strict=True)):

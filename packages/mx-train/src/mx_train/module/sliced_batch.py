@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches that an iterator gives as a list, one batch of equal shape for each context."""
+"""Sliced batches: an iterator may give a list, with a batch of equal shape for each context."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 Batch = DataBatch | list[DataBatch]
 
 
-def is_in_parts(batch: Any) -> bool:
+def is_sliced(batch: Any) -> bool:
     """Whether it has a batch for each context. A named tuple is one batch."""
     return isinstance(batch, list)
 
 
-def parts_of(batch: Any) -> list[Any]:
+def slices_of(batch: Any) -> list[Any]:
     """The batches of a list, or the one batch."""
-    return list(batch) if is_in_parts(batch) else [batch]
+    return list(batch) if is_sliced(batch) else [batch]
 
 
 def contents_of(batch: Any, contexts: int) -> list[tuple[Sequence[Any], Sequence[Any]]]:
@@ -33,7 +33,7 @@ def contents_of(batch: Any, contexts: int) -> list[tuple[Sequence[Any], Sequence
     ------
     ArgumentError  a list has another number of batches than there are contexts
     """
-    parts = parts_of(batch)
+    parts = slices_of(batch)
     if len(parts) not in (1, contexts):
         raise ArgumentError(f"[Module] expected {contexts} batches, one per context, got {len(parts)}")
     return [(each.data, getattr(each, "label", None) or []) for each in parts]
