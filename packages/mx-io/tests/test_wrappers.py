@@ -65,3 +65,10 @@ def test_iterators_of_different_length_are_noticed():
         list(source)
     with pytest.raises(ArgumentError, match="at least one iterator"):
         PrefetchingIter([])
+
+
+def test_the_batch_that_was_given_last():
+    source = PrefetchingIter(NDArrayIter(np.arange(4), batch_size=2))
+    assert source.current_batch is None
+    batch = next(source)
+    assert source.current_batch is batch

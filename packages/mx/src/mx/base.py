@@ -156,6 +156,20 @@ def build_param_doc(
     return "\n".join(lines) + "\n"
 
 
+def add_fileline_to_docstring(module: Any, incursive: bool = True) -> None:
+    """Does nothing: MXNet adds the files of functions to their docstrings for its own documentation."""
+
+
+class _NullType:
+    """The type of `_Null`, which stands for an argument that is not given. Threads: any."""
+
+    def __repr__(self) -> str:
+        return "_Null"
+
+
+_Null = _NullType()
+
+
 def _as_list(obj: T | list[Any] | tuple[Any, ...]) -> list[Any] | tuple[Any, ...]:
     """A list or tuple as it is; anything else as a list of one."""
     return obj if isinstance(obj, (list, tuple)) else [obj]

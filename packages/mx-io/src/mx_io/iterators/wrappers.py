@@ -107,6 +107,11 @@ class PrefetchingIter(BatchIter):
     def _request(self) -> list[Future[DataBatch | None]]:
         return [self._threads.submit(_next_or_none, source.next) for source in self.iters]
 
+    @property
+    def current_batch(self) -> DataBatch | None:
+        """The batch that was given last, if any; MXNet has a list with None before the first one."""
+        return self._current
+
     def reset(self) -> None:
         """Begin the next epoch of every iterator."""
         for pending in self._pending:

@@ -14,6 +14,7 @@ from mx_train.initializer.fill import Xavier as Xavier
 from mx_train.initializer.fill import Zero as Zero
 from mx_train.initializer.initializer import InitDesc as InitDesc
 from mx_train.initializer.initializer import Initializer as Initializer
+from mx_train.initializer.initializer import alias as alias
 from mx_train.initializer.initializer import create as create
 from mx_train.initializer.initializer import register as register
 from mx_train.initializer.recurrent import FusedRNN as FusedRNN

@@ -19,6 +19,11 @@ _family: Named[Initializer] = Named("initializers", "initializer")
 register = _family.register
 
 
+def alias(*names: str) -> Callable[[type[Initializer]], type[Initializer]]:
+    """A decorator that makes an initializer known under further names."""
+    return lambda cls: _family.register(cls, *names)
+
+
 class InitDesc(str):
     """Name of a parameter, with the attributes of its variable.
 

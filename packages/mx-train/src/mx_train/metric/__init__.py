@@ -12,6 +12,7 @@ from mx_train.metric.correlation import PCC as PCC
 from mx_train.metric.metric import CompositeEvalMetric as CompositeEvalMetric
 from mx_train.metric.metric import CustomMetric as CustomMetric
 from mx_train.metric.metric import EvalMetric as EvalMetric
+from mx_train.metric.metric import alias as alias
 from mx_train.metric.metric import check_label_shapes as check_label_shapes
 from mx_train.metric.metric import create as create
 from mx_train.metric.metric import np as np

@@ -248,6 +248,11 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
     return labels, preds
 
 
+def alias(*names: str) -> Callable[[type[EvalMetric]], type[EvalMetric]]:
+    """A decorator that makes a metric known under further names."""
+    return lambda cls: _family.register(cls, *names)
+
+
 def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
     """A metric from a name, a function, an instance, a list of these, a config (`get_config`), or either as JSON.
 

@@ -68,6 +68,10 @@ class Optimizer:
     _copy_is_last: ClassVar[bool] = False
     #: attributes that are dicts by index and belong to the states, with the type of their values
     _remembered: ClassVar[Mapping[str, type]] = MappingProxyType({})
+    #: whether weights may have NumPy's semantics; MXNet's Gluon sets it
+    allow_np_array: bool = False
+    #: what MXNet has as `aggregate_num` unless told otherwise
+    _usual_aggregate_num: ClassVar[int] = 0
     #: ends of the names of parameters that decay
     _decaying: ClassVar[tuple[str, ...]] = ("_weight", "_gamma")
 
@@ -103,6 +107,7 @@ class Optimizer:
         self.wd = wd
         self.clip_gradient = clip_gradient
         self.multi_precision = multi_precision
+        self._aggregate_num = aggregate_num
         self.begin_num_update = begin_num_update
         self.num_update = begin_num_update
         self._index_update_count: dict[Index, int] = {}
@@ -113,6 +118,15 @@ class Optimizer:
         self.wd_mult: dict[Index, float] = {}
         self.set_lr_mult({})
         self.set_wd_mult({})
+
+    @property
+    def aggregate_num(self) -> int:
+        """How many weights MXNet updates at once, 0 for each alone. Here all that fit are updated at once."""
+        return self._usual_aggregate_num if self._aggregate_num is None else self._aggregate_num
+
+    @aggregate_num.setter
+    def aggregate_num(self, number: int) -> None:
+        self._aggregate_num = number
 
     @staticmethod
     def register(optimizer: type[Optimizer]) -> type[Optimizer]:

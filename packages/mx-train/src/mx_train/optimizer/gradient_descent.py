@@ -36,6 +36,8 @@ class SGD(_WithMomentum):
         0.01 by default.
     """
 
+    _usual_aggregate_num = 4
+
     _copy_is_last = True
 
     def __init__(

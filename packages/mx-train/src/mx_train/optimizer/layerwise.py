@@ -24,6 +24,8 @@ class LAMB(Optimizer):
     Source: You et al., Large Batch Optimization for Deep Learning, ICLR 2020.
     """
 
+    _usual_aggregate_num = 45
+
     def __init__(
         self,
         learning_rate: float | None = 0.001,
@@ -73,6 +75,8 @@ class LARS(Optimizer):
 
     Source: You, Gitman and Ginsburg, Large Batch Training of Convolutional Networks, 2017.
     """
+
+    _usual_aggregate_num = 4
 
     _copy_is_last = True
     _remembered = MappingProxyType({"_last_rates": float})

@@ -6,14 +6,14 @@ from __future__ import annotations
 import logging
 import random
 from bisect import bisect_left
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from mx_core.errors import ArgumentError
 from mx_io.io import DataBatch, DataDesc, DataIter
-from mx_ndarray import nd
+from mx_ndarray import NDArray, nd
 
 
 def encode_sentences(
@@ -167,12 +167,37 @@ class BucketSentenceIter(DataIter):
         shape = (self.batch_size, length) if self.major_axis == 0 else (length, self.batch_size)
         return DataDesc(name, shape, dtype=self.dtype, layout=self.layout)
 
+    @property
+    def nddata(self) -> list[NDArray]:
+        """The sentences of each length, in the order of this epoch: arrays (sentences, length)."""
+        return [nd.array(rows, dtype=self.dtype) for rows in self.data]
+
+    @property
+    def ndlabel(self) -> list[NDArray]:
+        """Their labels: the sentences without their first words."""
+        return [nd.array(self._following(rows), dtype=self.dtype) for rows in self.data]
+
+    def _following(self, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        following = np.full_like(rows, self.invalid_label)
+        following[:, :-1] = rows[:, 1:]
+        return following
+
     def reset(self) -> None:
         """A new epoch in another order."""
         self.curr_idx = 0
         random.shuffle(self.idx)
         for rows in self.data:
             np.random.shuffle(rows)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the iterator is, between two epochs: the order of batches, and the sentences in their order."""
+        return {"idx": np.array(self.idx), **{f"rows{i}": rows.copy() for i, rows in enumerate(self.data)}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Begins the epoch that an iterator of the same data was to begin when `state_dict` was called."""
+        self.idx = [(int(i), int(begin)) for i, begin in state["idx"]]
+        self.data = [np.array(state[f"rows{i}"], self.dtype) for i in range(len(self.data))]
+        self.curr_idx = 0
 
     def next(self) -> DataBatch:
         """The next batch; its `bucket_key` is the length.
@@ -186,8 +211,7 @@ class BucketSentenceIter(DataIter):
         i, begin = self.idx[self.curr_idx]
         self.curr_idx += 1
         rows = self.data[i][begin : begin + self.batch_size]
-        follow = np.full_like(rows, self.invalid_label)
-        follow[:, :-1] = rows[:, 1:]
+        follow = self._following(rows)
         length = self.buckets[i]
         data, label = (
             nd.array(values if self.major_axis == 0 else values.T, dtype=self.dtype)

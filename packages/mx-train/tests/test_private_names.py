@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Private and lesser names of MXNet that programs read have what MXNet 1.9.1 has there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_core import cpu
+from mx_io.io import DataBatch
+from mx_ndarray import nd
+from mx_symbol import sym
+from mx_train import initializer, metric, optimizer
+from mx_train.module import Module
+from mx_train.rnn import BucketSentenceIter
+
+
+def net() -> Any:
+    hidden = sym.BatchNorm(sym.FullyConnected(sym.var("data"), num_hidden=2, name="f"), name="b")
+    return sym.SoftmaxOutput(hidden, name="softmax")
+
+
+def shapes(arrays: Any) -> Any:
+    return [[None if array is None else array.shape for array in each] for each in arrays]
+
+
+def test_arrays_of_two_contexts() -> None:
+    module = Module(net(), context=[cpu(0), cpu(1)], fixed_param_names=["f_bias"])
+    module.bind([("data", (4, 3))], [("softmax_label", (4,))], inputs_need_grad=True)
+    group: Any = module._exec_group
+    assert group.param_names == ["f_weight", "f_bias", "b_gamma", "b_beta"]
+    assert shapes(group.param_arrays) == [[(2, 3)] * 2, [(2,)] * 2, [(2,)] * 2, [(2,)] * 2]
+    assert shapes(group.grad_arrays) == [[(2, 3)] * 2, [None] * 2, [(2,)] * 2, [(2,)] * 2]
+    assert shapes(group.aux_arrays) == [[(2,)] * 2, [(2,)] * 2]
+    assert shapes(group.input_grad_arrays) == [[(2, 3)] * 2]
+    parts = [slice(0, 2), slice(2, 4)]
+    for arrays, shape in ((group.data_arrays, (2, 3)), (group.label_arrays, (2,))):
+        assert [[(part, array.shape) for part, array in each] for each in arrays] == [
+            [(part, shape) for part in parts]
+        ]
+    assert group.arg_names == ["data", "f_weight", "f_bias", "b_gamma", "b_beta", "softmax_label"]
+    assert group.aux_names == ["b_moving_mean", "b_moving_var"]
+    assert (group.data_names, group.label_names, group.for_training) == (["data"], ["softmax_label"], True)
+    assert group.grad_req["f_bias"] == group.grad_req["softmax_label"] == "null"
+    assert group.symbol is module.symbol
+    assert (module._grad_req, module._fixed_param_names, module._output_names) == (
+        "write",
+        ["f_bias"],
+        ["softmax_output"],
+    )
+    assert module._update_on_kvstore is None
+    module.init_params()
+    module.init_optimizer()
+    assert module._update_on_kvstore is True
+    module.forward(DataBatch([nd.ones((4, 3))], [nd.ones(4)]), is_train=True)
+    module.backward()
+    module.update()
+    assert module._params_dirty
+    module._sync_params_from_devices()
+    assert not module._params_dirty
+
+
+def test_a_module_that_does_not_train_has_no_gradients() -> None:
+    module = Module(net())
+    module.bind([("data", (4, 3))], for_training=False)
+    group: Any = module._exec_group
+    assert (group.grad_arrays, group.label_arrays, group.input_grad_arrays) == (None, None, None)
+    assert len(group.data_arrays) == 1
+
+
+def test_gradients_are_clipped_as_programs_do_it() -> None:
+    module = Module(net())
+    module.bind([("data", (4, 3))], [("softmax_label", (4,))])
+    module.init_params()
+    module.init_optimizer(optimizer_params={"learning_rate": 1.0, "rescale_grad": 1.0})
+    module.forward(DataBatch([nd.random.normal(shape=(4, 3))], [nd.zeros(4)]), is_train=True)
+    module.backward()
+    before = module.get_params()[0]["b_beta"].copy()
+    group: Any = module._exec_group
+    for gradients in group.grad_arrays:
+        for gradient in gradients:
+            gradient[:] = nd.clip(gradient, -1e-3, 1e-3)
+    module.update()
+    changed = np.abs((module.get_params()[0]["b_beta"] - before).asnumpy())
+    assert 0 < changed.max() <= 1.001e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("sgd", 4), ("ccsgd", 4), ("lars", 4), ("lamb", 45), ("adam", 0), ("nag", 0)]
+)
+def test_how_many_weights_mxnet_updates_at_once(name: str, number: int) -> None:
+    made = optimizer.create(name)
+    assert (made.aggregate_num, made.allow_np_array) == (number, False)
+    made.aggregate_num = 7
+    assert made.aggregate_num == 7
+    assert optimizer.create(name, aggregate_num=3).aggregate_num == 3
+
+
+def test_further_names_of_metrics_and_initializers() -> None:
+    @metric.alias("other_acc", "Third")
+    class Mine(metric.Accuracy): ...
+
+    assert type(metric.create("other_acc")) is type(metric.create("third")) is Mine
+
+    @initializer.alias("other_one")
+    class Ones(initializer.One): ...
+
+    assert type(initializer.create("other_one")) is Ones
+
+
+def test_sentences_and_labels_as_arrays() -> None:
+    source = BucketSentenceIter([[1, 2, 3]] * 5, 2, buckets=[3, 4])
+    assert [array.asnumpy().tolist() for array in source.nddata] == [[[1, 2, 3]] * 5]
+    assert [array.asnumpy().tolist() for array in source.ndlabel] == [[[2, 3, -1]] * 5]
+
+
+def test_an_iterator_over_sentences_goes_on_from_the_state_of_another() -> None:
+    sentences = [list(range(i, i + 2 + i % 2)) for i in range(1, 21)]
+
+    def made() -> BucketSentenceIter:
+        return BucketSentenceIter(sentences, 4, buckets=[2, 3])
+
+    def epoch(source: BucketSentenceIter) -> list[Any]:
+        return [(batch.bucket_key, batch.data[0].asnumpy().tolist()) for batch in source]
+
+    source, other = made(), made()
+    epoch(source)
+    source.reset()
+    other.load_state_dict(source.state_dict())
+    assert epoch(other) == epoch(source)
