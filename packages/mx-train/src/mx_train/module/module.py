@@ -20,8 +20,8 @@ from mx_train.metric import EvalMetric
 from mx_train.module.base_module import BaseModule, as_list, warn_of_kept_parameters
 from mx_train.module.executor_group import ExecutorGroup, absent_labels_named, described
 from mx_train.module.optimization import Optimization, check_shared, rescaling, store_for, warn_of_rescaling
-from mx_train.module.parts import Batch, contents_of, whole_shapes
 from mx_train.module.private_names import PrivateNames
+from mx_train.module.sliced_batch import Batch, contents_of, whole_shapes
 from mx_train.monitor import Monitor
 from mx_train.optimizer import Optimizer, Updater, create
 
