@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from mx_core.errors import FileFormatError
 from mx_gluon import Constant, Parameter, ParameterDict
 from mx_gluon.errors import RefusedError
 from mx_ndarray import nd
+from mx_train import initializer
 
 
 def pair() -> ParameterDict:
@@ -105,6 +108,20 @@ def test_all_at_once() -> None:
     params.reset_ctx(cpu(1))
     assert params.list_ctx() == [cpu(1)]
     assert params["net_bias"].data().asnumpy().tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "init", ["xavier", initializer.Xavier(), initializer.Mixed([".*"], [initializer.One()])]
+)
+def test_verbose(init: Any, caplog: pytest.LogCaptureFixture) -> None:
+    params = ParameterDict()
+    params.get("weight", shape=(2, 2))
+    with caplog.at_level(logging.INFO):
+        params.initialize(init, verbose=True)
+    told = "Initialized weight as" in caplog.text
+    assert (
+        told == (not isinstance(init, initializer.Mixed)) and abs(params["weight"].data().asnumpy()).sum() > 0
+    )
 
 
 class TestFiles:

@@ -165,7 +165,9 @@ class ParameterDict:
     ) -> None:
         """Initialises all parameters; a parameter's own initializer goes before `init`. See `Parameter.initialize`."""
         if verbose:
-            init.set_verbosity(verbose=verbose)
+            init = initializer.create(init) if isinstance(init, str) else init
+            if isinstance(init, initializer.Initializer):  # `Mixed` and `Load` tell nothing
+                init.set_verbosity(verbose=verbose)
         for param in self.values():
             param.initialize(None, ctx, init, force_reinit=force_reinit)
 
