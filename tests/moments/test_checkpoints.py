@@ -17,8 +17,9 @@ from testkit.resumed_programs import PROGRAMS
 
 #: lines of a whole training: one per batch, and the digest
 LINES = 4 * 5 + 1
-#: half of them in each run
-SOME = [name if i % 2 else pytest.param(name, marks=IN_CI) for i, name in enumerate(PROGRAMS)]
+#: those that each run tries
+FEW = ("module on two contexts", "gluon on two contexts, hybridised")
+SOME = [name if name in FEW else pytest.param(name, marks=IN_CI) for name in PROGRAMS]
 
 
 def start(program: str, folder: Path, period: int) -> subprocess.Popen[str]:

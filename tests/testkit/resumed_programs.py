@@ -69,6 +69,28 @@ for epoch in range(training.epoch, 4):
 digest([array for parameter in net.collect_params().values() for array in parameter.list_data()])
 """
 
+_BUCKETING = """
+import random
+random.seed(7)
+rng = np.random.RandomState(0)
+sentences = [rng.randint(1, 9, 2 if i < 12 else 3).tolist() for i in range(20)]
+
+def graph(length):
+    net = mx.sym.Embedding(mx.sym.var("data"), input_dim=9, output_dim=6, name="embed")
+    net = mx.sym.Dropout(mx.sym.FullyConnected(net, num_hidden=9, flatten=False, name="fc"), p=0.2)
+    label = mx.sym.Reshape(mx.sym.var("softmax_label"), shape=(-1,))
+    return mx.sym.SoftmaxOutput(mx.sym.Reshape(net, shape=(-1, 9)), label, name="softmax"), ("data",), ("softmax_label",)
+
+module = mx.mod.BucketingModule(graph, default_bucket_key=3)
+training = mx.checkpoint.Training(folder, module, period=period)
+module.fit(
+    training.watch(mx.rnn.BucketSentenceIter(sentences, 4, buckets=[2, 3], invalid_label=0)), num_epoch=4,
+    begin_epoch=training.epoch, eval_metric=mx.metric.Perplexity(0), initializer=mx.init.Xavier(), optimizer="adam",
+    batch_end_callback=lambda p: told(p.epoch, p.nbatch, p.eval_metric.get()[1]),
+)
+digest(module.get_params()[0].values())
+"""
+
 _PLAIN = ", 10, shuffle=True"
 _DRAWING = ".transform_first(noisy), 10, shuffle=True, num_workers=2"
 _NOISE = """
@@ -83,6 +105,7 @@ PROGRAMS = {
     "gluon": START + _GLUON.format(context="[mx.cpu()]", hybridize="", loader=_PLAIN),
     "gluon on two contexts, hybridised": START
     + _GLUON.format(context="[mx.cpu(0), mx.cpu(1)]", hybridize="net.hybridize()", loader=_PLAIN),
+    "bucketing": START + _BUCKETING,
     "gluon with processes that draw": START
     + _NOISE
     + _GLUON.format(context="[mx.cpu()]", hybridize="net.hybridize()", loader=_DRAWING),

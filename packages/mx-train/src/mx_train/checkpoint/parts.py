@@ -52,8 +52,11 @@ def parts_of(network: Any, trainer: Any) -> Parts:
     ------
     ArgumentError  they are something else
     """
-    if trainer is None and hasattr(network, "init_optimizer") and hasattr(network, "_exec_group"):
-        return _Module(network)
+    if trainer is None and hasattr(network, "init_optimizer"):
+        if hasattr(network, "_exec_group"):
+            return _Module(network)
+        if hasattr(network, "switch_bucket"):
+            return _BucketingModule(network)
     if hasattr(network, "collect_params") and hasattr(trainer, "save_states"):
         return _Block(network, trainer)
     raise ArgumentError(
@@ -95,8 +98,12 @@ class _Module:
     """A Module. Threads: one at a time."""
 
     def __init__(self, module: Any) -> None:
-        self._module = module
+        self._network = module
         self._given = False
+
+    @property
+    def _module(self) -> Any:
+        return self._network
 
     @property
     def optimizer(self) -> Optimizer | None:
@@ -150,6 +157,17 @@ class _Module:
         if not self._module.optimizer_initialized:
             raise MXNetError("[checkpoint.Training] call the module's init_optimizer first")
         _written(self._module.load_optimizer_states, states, near)
+
+
+class _BucketingModule(_Module):
+    """A BucketingModule: the module of the default bucket, with whose arrays the others compute."""
+
+    @property
+    def _module(self) -> Any:
+        found = self._network._buckets.get(self._network._default_bucket_key)
+        if found is None:
+            raise MXNetError("[checkpoint.Training] call the module's bind and init_params first")
+        return found
 
 
 class _Block:

@@ -41,7 +41,7 @@ class Training:
     ----------
     folder : path
         Of the checkpoints of this training alone; it is made if it is not there.
-    network : Module, or Block of Gluon
+    network : Module, BucketingModule, or Block of Gluon
     trainer : Trainer, optional
         Of the block.
     period : int, optional
@@ -221,8 +221,12 @@ class Training:
     def _generators(self) -> dict[str, Any]:
         return generators.states(set(self._parts.contexts()))
 
-    def _done(self, begun: Mapping[str, Any], now: Mapping[str, Any], ended: bool) -> None:
-        """Another batch is done, or the epoch is; writes a checkpoint if it is time.
+    def _is_due(self) -> bool:
+        """Whether the batches that are done are enough for another checkpoint."""
+        return self.period is not None and self._step > 0 and self._step % self.period == 0
+
+    def _write(self, begun: Mapping[str, Any], now: Mapping[str, Any], ended: bool) -> None:
+        """Writes a checkpoint.
 
         Parameters
         ----------
@@ -230,11 +234,9 @@ class Training:
             The generators and the iterator at the beginning of the epoch.
         now : mapping
             The generators before the next batch was asked for.
+        ended : bool
+            Whether the epoch is over.
         """
-        if ended or (self.period is not None and self._step % self.period == 0 and self._step):
-            self._write(begun, now, ended)
-
-    def _write(self, begun: Mapping[str, Any], now: Mapping[str, Any], ended: bool) -> None:
         optimizer = self._parts.optimizer
         schedule, scale = getattr(optimizer, "lr_scheduler", None), self._parts.loss_scale
         iterator, arrays_of_data = _split(begun["iterator"])

@@ -98,12 +98,15 @@ class Watched:
     ) -> Iterator[Any]:
         training, fresh = self._training, was_taken
         while True:
-            now = training._generators()
+            due = training._is_due() and not fresh
+            before = training._generators() if due else None
             batch = next(batches, None)
-            if not fresh:
-                training._done(begun, now, batch is None)
             if batch is None:
+                if not fresh:
+                    training._write(begun, before or training._generators(), ended=True)
                 return
+            if before is not None:
+                training._write(begun, before, ended=False)
             fresh = False
             yield batch
             done += 1
