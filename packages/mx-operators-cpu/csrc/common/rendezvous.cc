@@ -1,56 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/rendezvous.hpp"
 
+#include <pthread.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "mx_core/plan.hpp"
 
 namespace mx::cpu {
+namespace {
 
-void Rendezvous::end(Round& round, std::string failure) {
-  round.ended = true;
-  round.failure = std::move(failure);
-  round_ = std::make_shared<Round>();
-  changed_.notify_all();
+constexpr std::chrono::milliseconds kShortWait{2};  // on the thread that came
+
+std::string cpu(int32_t device) { return "cpu(" + std::to_string(device) + ")"; }
+
+}  // namespace
+
+void Rendezvous::State::end(Round& ended, std::string failure) {
+  ended.ended = true;
+  ended.failure = std::move(failure);
+  round = std::make_shared<Round>();
+  changed.notify_all();
 }
 
-std::shared_ptr<const Rendezvous::Parts> Rendezvous::join(int32_t device, Part part, size_t expected,
-                                                    std::chrono::duration<double> patience) {
-  const auto deadline = std::chrono::steady_clock::now() +
-                        std::chrono::duration_cast<std::chrono::steady_clock::duration>(patience);
-  std::unique_lock<std::mutex> lock(mutex_);
-  const auto late = [&](const Round& round) {
-    std::string who;
-    for (const auto& member : *round.parts)
-      who += (who.empty() ? "" : ", ") + std::string("cpu(") + std::to_string(member.first) + ")";
-    return "[" + name_ + "] " + std::to_string(round.parts->size()) + " of " + std::to_string(expected) +
-           " devices came within MX_SYNC_TIMEOUT: " + who +
-           "; each of them has to run the layer as often as the others";
+std::string Rendezvous::misfit(const Round& round, int32_t device, size_t size, size_t expected) const {
+  if (round.parts->empty()) return "";
+  const auto& [other, part] = *round.parts->begin();
+  const std::string who = "[" + name_ + "] " + cpu(other) + " and " + cpu(device);
+  if (round.expected != expected)
+    return who + " expect " + std::to_string(round.expected) + " and " + std::to_string(expected) +
+           " devices: ndev has to be the same on all; layers of another network need another key";
+  if (part.size() != size)
+    return who + " bring " + std::to_string(part.size()) + " and " + std::to_string(size) +
+           " numbers: devices have different numbers of channels; layers of another network need another key";
+  return "";
+}
+
+std::string Rendezvous::late(const Round& round) const {
+  std::string who;
+  for (const auto& member : *round.parts) who += (who.empty() ? "" : ", ") + cpu(member.first);
+  return "[" + name_ + "] " + std::to_string(round.parts->size()) + " of " + std::to_string(round.expected) +
+         " devices came within MX_SYNC_TIMEOUT: " + who +
+         "; each of them has to run the layer as often as the others, and nothing before it may have failed";
+}
+
+std::shared_ptr<const Rendezvous::Parts> Rendezvous::join(int32_t device, Part part, size_t expected, Seconds patience,
+                                                          const Wait& apart) {
+  using Clock = std::chrono::steady_clock;
+  State& state = *state_;
+  std::unique_lock<std::mutex> lock(state.mutex);
+  // Whether the round ended in time.
+  const auto wait = [&](const Round& round) {
+    const auto over = [&round] { return round.ended; };
+    const Clock::time_point now = Clock::now(), deadline = now + std::chrono::duration_cast<Clock::duration>(patience);
+    if (state.changed.wait_until(lock, std::min<Clock::time_point>(deadline, now + kShortWait), over)) return true;
+    if (apart && Clock::now() < deadline) {
+      lock.unlock();
+      apart([&] {
+        const std::lock_guard<std::mutex> guard(state.mutex);
+        return round.ended || Clock::now() >= deadline;
+      });
+      lock.lock();
+    }
+    return state.changed.wait_until(lock, deadline, over);
   };
-  const auto wait = [&](const std::shared_ptr<Round>& round) {
-    if (!changed_.wait_until(lock, deadline, [&] { return round->ended; })) end(*round, late(*round));
-  };
-  while (round_->parts->count(device) != 0) wait(std::shared_ptr<Round>(round_));
-  const std::shared_ptr<Round> round = round_;
-  const bool fits = round->parts->empty() || round->parts->begin()->second.size() == part.size();
+  while (state.round->parts->count(device) != 0) {
+    const std::shared_ptr<Round> before = state.round;
+    if (!wait(*before)) throw Error(MX_ERROR_VALUE, late(*before));
+  }
+  const std::shared_ptr<Round> round = state.round;
+  std::string failure = misfit(*round, device, part.size(), expected);
+  round->expected = std::max(round->expected, expected);
   round->parts->emplace(device, std::move(part));
-  if (!fits) {
-    end(*round, "[" + name_ + "] devices have different numbers of channels");
-  } else if (round->parts->size() >= expected) {
-    end(*round, "");
-  } else {
-    wait(round);
+  if (!failure.empty() || round->parts->size() >= expected) {
+    state.end(*round, std::move(failure));
+  } else if (!wait(*round)) {
+    state.end(*round, late(*round));
   }
   if (!round->failure.empty()) throw Error(MX_ERROR_VALUE, round->failure);
   return round->parts;
 }
 
+// Never destroyed: operations may still run when the process ends.
+struct Rendezvous::Registry {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<Rendezvous>> known;
+
+  static Registry& instance() {
+    static auto* const made = [] {
+      auto* const registry = new Registry;
+      ::pthread_atfork([] { instance().mutex.lock(); }, [] { instance().mutex.unlock(); }, [] { instance().forked(); });
+      return registry;
+    }();
+    return *made;
+  }
+
+  // In the child: what its parent's threads hold or wait on is left to them.
+  void forked() {
+    for (const auto& entry : known) {
+      static_cast<void>(entry.second->state_.release());
+      entry.second->state_ = std::make_unique<State>();
+    }
+    mutex.unlock();
+  }
+};
+
 Rendezvous& Rendezvous::of(const std::string& name) {
-  // Never destroyed: operations may still run when the process ends.
-  static auto* const mutex = new std::mutex;
-  static auto* const known = new std::map<std::string, std::unique_ptr<Rendezvous>>;
-  const std::lock_guard<std::mutex> lock(*mutex);
-  std::unique_ptr<Rendezvous>& found = (*known)[name];
+  Registry& registry = Registry::instance();
+  const std::lock_guard<std::mutex> lock(registry.mutex);
+  std::unique_ptr<Rendezvous>& found = registry.known[name];
   if (found == nullptr) found = std::make_unique<Rendezvous>(name);
   return *found;
 }

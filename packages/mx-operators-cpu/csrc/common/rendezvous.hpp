@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,37 +17,52 @@ namespace mx::cpu {
 
 // Where operations meet, round by round: a round ends when as many devices as are expected have come.
 //
-// Threads: any.
+// Threads: any. In the child of a fork, those of `of` begin anew: who waits in the parent does not exist there.
 class Rendezvous {
  public:
   using Part = std::vector<double>;
   using Parts = std::map<int32_t, Part>;  // by device, so that sums do not depend on who came first
 
-  // Brings the part of a device and takes those of all.
+  using Seconds = std::chrono::duration<double>;
+  // A longer wait, until its argument says so; it may come back earlier.
+  using Wait = std::function<void(const std::function<bool()>& over)>;
+
+  // Brings the part of a device and takes those of all. `apart`: how to wait where that takes long; may be empty.
   //
-  // Blocks: until all have come, or the time is over. A device that comes again waits for its round to end.
-  // Errors: Error, for all of a round, when one did not come in time or brought a part of another size.
-  std::shared_ptr<const Parts> join(int32_t device, Part part, size_t expected, std::chrono::duration<double> patience);
+  // Blocks: until all have come, or the time is over. A device that comes again waits for its round to end first.
+  // Errors: Error, for all of a round, when one did not come in time, expects another number of devices or brought a
+  // part of another size.
+  std::shared_ptr<const Parts> join(int32_t device, Part part, size_t expected, Seconds patience,
+                                    const Wait& apart = {});
 
   // The one of a name, which lives as long as the process.
   static Rendezvous& of(const std::string& name);
 
-  explicit Rendezvous(std::string name) : name_(std::move(name)) {}
+  explicit Rendezvous(std::string name) : name_(std::move(name)), state_(std::make_unique<State>()) {}
 
  private:
   struct Round {
     std::shared_ptr<Parts> parts = std::make_shared<Parts>();
+    size_t expected = 0;  // what the first of them expects
     bool ended = false;
     std::string failure;
   };
+  struct State {
+    std::mutex mutex;  // guards what follows
+    std::condition_variable changed;
+    std::shared_ptr<Round> round = std::make_shared<Round>();
 
-  // Nobody joins it any more; its members go on. The lock is held.
-  void end(Round& round, std::string failure);
+    // Nobody joins it any more; its members go on. The lock is held.
+    void end(Round& ended, std::string failure);
+  };
+  struct Registry;
+
+  // What is wrong with one more part of a round; nothing if it fits.
+  std::string misfit(const Round& round, int32_t device, size_t size, size_t expected) const;
+  std::string late(const Round& round) const;
 
   const std::string name_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::shared_ptr<Round> round_ = std::make_shared<Round>();
+  std::unique_ptr<State> state_;  // replaced after a fork only
 };
 
 }  // namespace mx::cpu

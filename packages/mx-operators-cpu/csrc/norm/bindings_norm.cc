@@ -15,9 +15,14 @@ py::object prepare_batch_norm(const PySpecs& inputs, const PySpecs& outputs, int
 
 template <PlanPtr (*Kernel)(const Signature&, const BatchNormOptions&, const RendezvousOptions&)>
 py::object prepare_sync(const PySpecs& inputs, const PySpecs& outputs, int64_t axis, double eps, double momentum,
-                        bool fix_gamma, const std::string& name, size_t devices, double patience) {
+                        bool fix_gamma, const std::string& name, size_t devices, double patience,
+                        const py::object& engine) {
+  const mx_engine_api* table = nullptr;
+  if (!engine.is_none())
+    table = import_plugin_table<mx_engine_api>(engine.ptr(), MX_ENGINE_CAPSULE, MX_ENGINE_MAJOR, MX_ENGINE_API_SIZE_1_0,
+                                               "mx-operators-cpu");
   return prepare(inputs, outputs, [&](const Signature& s) {
-    return Kernel(s, {axis, eps, momentum, fix_gamma, true}, {name, devices, patience});
+    return Kernel(s, {axis, eps, momentum, fix_gamma, true}, {name, devices, patience, table});
   });
 }
 
@@ -49,7 +54,8 @@ void bind_norm(py::module_& m) {
   batch("batch_norm_backward", &prepare_batch_norm<batch_norm_backward>);
   const auto joint = [&](const char* name, auto function) {
     m.def(name, function, i, o, py::kw_only(), py::arg("axis"), py::arg("eps"), py::arg("momentum"),
-          py::arg("fix_gamma"), py::arg("name"), py::arg("devices"), py::arg("patience"));
+          py::arg("fix_gamma"), py::arg("name"), py::arg("devices"), py::arg("patience"),
+          py::arg("engine") = py::none());
   };
   joint("sync_batch_norm", &prepare_sync<sync_batch_norm>);
   joint("sync_batch_norm_backward", &prepare_sync<sync_batch_norm_backward>);

@@ -6,6 +6,7 @@
 
 #include "common/shape.hpp"
 #include "common/plan.hpp"
+#include "mx_core/engine.h"
 
 namespace mx::cpu {
 
@@ -20,6 +21,7 @@ struct RendezvousOptions {
   std::string name;
   size_t devices = 1;
   double patience = 120;  // seconds
+  const mx_engine_api* engine = nullptr;  // on whose threads they run, if on any's
 };
 // data, gamma, beta, moving_mean, moving_var -> output, mean, var
 PlanPtr batch_norm(const Signature& signature, const BatchNormOptions& options);

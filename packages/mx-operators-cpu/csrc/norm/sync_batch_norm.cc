@@ -3,6 +3,7 @@
 // BatchNorm whose statistics are those of the batches of several devices together. Each device computes its own, meets
 // the others, and goes on with the joint ones; on the way back sums of gradients meet likewise. A plan uses one thread:
 // a team must not wait.
+#include "common/engine_wait.hpp"
 #include "common/rendezvous.hpp"
 #include "norm/batch_norm.hpp"
 #include "norm/channel_rows.hpp"
@@ -14,7 +15,8 @@ namespace {
 class JointPlan : public Plan {
  protected:
   JointPlan(const Signature& s, const BatchNormOptions& o, const RendezvousOptions& m, const Spec& data)
-      : Plan(s, bandwidth_cost(s)), o_(o), m_(m), v_(data.shape, o.axis), rendezvous_(Rendezvous::of(m.name)) {
+      : Plan(s, bandwidth_cost(s)), o_(o), m_(m), v_(data.shape, o.axis), rendezvous_(Rendezvous::of(m.name)),
+        engine_(m.engine) {
     // Runs of one element have loops in float alone.
     if (v_.inner == 1 && data.dtype == MX_BFLOAT16) throw Unsupported{};
     set_flags(MX_PLAN_HEAVY);
@@ -24,8 +26,9 @@ class JointPlan : public Plan {
   double count() const { return static_cast<double>(v_.outer * v_.inner); }  // elements per channel
 
   std::shared_ptr<const Rendezvous::Parts> meet(const Call& call, Rendezvous::Part part) const {
-    return rendezvous_.join(call.context.context.id, std::move(part), m_.devices,
-                         std::chrono::duration<double>(m_.patience));
+    const mx_context here = call.context.context;
+    return rendezvous_.join(here.id, std::move(part), m_.devices, Rendezvous::Seconds(m_.patience),
+                            [&](const std::function<bool()>& over) { engine_.until(here, over); });
   }
 
   // Calls body(first channel, block) with all channels.
@@ -43,6 +46,7 @@ class JointPlan : public Plan {
 
  private:
   Rendezvous& rendezvous_;
+  const EngineWait engine_;  // layers side by side would take all threads of their devices, each waiting for another one
 };
 
 template <class T>

@@ -655,6 +655,7 @@ def sync_batch_norm(
     name: str,
     devices: int,
     patience: float,
+    engine: object = None,
 ) -> object | None: ...
 def sync_batch_norm_backward(
     inputs: _Tensors,
@@ -667,6 +668,7 @@ def sync_batch_norm_backward(
     name: str,
     devices: int,
     patience: float,
+    engine: object = None,
 ) -> object | None: ...
 def layer_norm(inputs: _Tensors, outputs: _Tensors, *, axis: int, eps: float) -> object | None: ...
 def layer_norm_backward(inputs: _Tensors, outputs: _Tensors, *, axis: int, eps: float) -> object | None: ...

@@ -3,7 +3,11 @@
 // Meetings of devices: every round has all parts, in the order of devices; who does not come fails it for all.
 #include "common/rendezvous.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <functional>
 #include <thread>
 
 #include "mx_core/native_tests.hpp"
@@ -85,6 +89,64 @@ void a_device_that_comes_again_waits_for_the_next_round() {
   CHECK(met == 2);
 }
 
+// Returns once a wait of this place takes long.
+class Waiting {
+ public:
+  Rendezvous::Wait wait() {
+    return [this](const std::function<bool()>& over) {
+      began_ = true;
+      while (!over()) std::this_thread::yield();
+    };
+  }
+  void until_begun() const {
+    while (!began_) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<bool> began_{false};
+};
+
+void devices_that_expect_other_numbers_fail_at_once() {
+  Rendezvous place("numbers");
+  Waiting waiting;
+  std::string first;
+  std::thread other([&] { first = failure([&] { place.join(0, {1}, 3, kLong, waiting.wait()); }); });
+  waiting.until_begun();
+  const std::string second = failure([&] { place.join(1, {1}, 2, kLong); });
+  other.join();
+  CHECK(first == second && test::has(first, "[numbers] cpu(0) and cpu(1) expect 3 and 2 devices"));
+}
+
+void who_comes_again_and_has_no_patience_fails_alone() {
+  Rendezvous place("again");
+  Waiting waiting;
+  size_t met = 0;
+  std::thread other([&] { met = place.join(0, {1}, 2, kLong, waiting.wait())->size(); });
+  waiting.until_begun();
+  CHECK(test::has(failure([&] { place.join(0, {1}, 2, kShort); }), "1 of 2 devices"));
+  CHECK(place.join(1, {1}, 2, kLong)->size() == 2);
+  other.join();
+  CHECK(met == 2);
+}
+
+void the_child_of_a_fork_begins_anew() {
+  Rendezvous& place = Rendezvous::of("fork");
+  Waiting waiting;
+  std::thread other([&] { place.join(0, {1}, 2, kLong, waiting.wait()); });
+  waiting.until_begun();
+  const pid_t child = fork();
+  if (child == 0) {  // the thread that waits is not here
+    const std::string told = failure([&] { place.join(1, {1}, 2, kShort); });
+    const bool alone = test::has(told, "1 of 2 devices came within MX_SYNC_TIMEOUT: cpu(1)");
+    const bool meets = place.join(0, {1}, 1, kShort)->size() == 1 && &Rendezvous::of("fork") == &place;
+    _exit(alone && meets ? 0 : 1);
+  }
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CHECK(place.join(1, {2}, 2, kLong)->size() == 2);
+  other.join();
+}
+
 void one_name_is_one_place() {
   CHECK(&Rendezvous::of("a") == &Rendezvous::of("a"));
   CHECK(&Rendezvous::of("a") != &Rendezvous::of("b"));
@@ -97,5 +159,8 @@ int main() {
   who_does_not_come_is_told();
   parts_of_unequal_sizes_fail_for_all();
   a_device_that_comes_again_waits_for_the_next_round();
+  devices_that_expect_other_numbers_fail_at_once();
+  who_comes_again_and_has_no_patience_fails_alone();
+  the_child_of_a_fork_begins_anew();
   one_name_is_one_place();
 }

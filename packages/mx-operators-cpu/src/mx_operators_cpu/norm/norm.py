@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mx_core import services
+from mx_core.errors import PluginError
 from mx_operators_cpu.library import native
 from mx_operators_cpu.settings import sync_timeout
 from mx_operators_cpu.signature import tensors
@@ -48,7 +50,15 @@ def _joint(call: KernelCall, options: dict[str, Any], direction: str) -> dict[st
     if p.ndev == 1 or not options.pop("use_batch_stats"):
         return None
     name = f"_contrib_SyncBatchNorm, key {p.layers!r}, {direction}"
-    return options | {"name": name, "devices": p.ndev, "patience": sync_timeout()}
+    return options | {"name": name, "devices": p.ndev, "patience": sync_timeout(), "engine": _engine()}
+
+
+def _engine() -> object:
+    """The table of the process's engine, whose threads wait for devices; None where there is no engine."""
+    try:
+        return services.engine().capsule
+    except PluginError:
+        return None
 
 
 def sync_batch_norm(call: KernelCall) -> object:
