@@ -125,6 +125,8 @@ class RecordedCall:
         Gradients that can be differentiated, from the signature, the inputs and the gradients of the outputs.
     """
 
+    __slots__ = ("_arena", "_arrays", "_inputs", "_kept", "_lock", "_second_order", "_signature", "_spent")
+
     def __init__(
         self,
         signature: Signature,
@@ -138,6 +140,7 @@ class RecordedCall:
         self._second_order = second_order
         self._spent = False
         self._kept: NDArray | None = None
+        self._arrays: list[NDArray] = []
         shape = signature.arena_shape
         self._arena = nd.empty(shape, signature.context, "uint8") if shape else None
 
