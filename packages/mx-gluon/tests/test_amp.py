@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from mx_symbol import amp as graphs
 from mx_symbol import passes
 from mx_symbol.passes import cast_rules
 from mx_train import initializer
+from mx_train.checkpoint import Training
 
 INF, NAN = float("inf"), float("nan")
 
@@ -247,3 +249,19 @@ def test_trainers_of_a_program_keep_their_class() -> None:
     amp.init_trainer(trainer)
     assert isinstance(trainer, Mine)
     assert trainer.more() == "more"
+
+
+def test_checkpoints_have_the_scale(tmp_path: Path) -> None:
+    graphs.init("float16")
+    net, trainer = made()
+    amp.init_trainer(trainer)
+    training = Training(tmp_path, net, trainer)
+    for _ in training.watch([0]):
+        step(net, trainer, INF)
+        step(net, trainer, INF)
+        step(net, trainer)
+    other, again = made()
+    amp.init_trainer(again)
+    assert list(Training(tmp_path, other, again).watch([0])) == []
+    assert step(other, again) == step(net, trainer)
+    assert again._amp_loss_scaler.loss_scale == 16384  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ Part = tuple[slice, NDArray]
 
 
 class ArraysOfContexts:
-    """The arrays of a group of executors, each listed by context, under MXNet's names."""
+    """The arrays of a group of executors, each listed by context, under MXNet's names. Threads: one at a time."""
 
     if TYPE_CHECKING:
         execs: list[Executor]
@@ -93,7 +93,7 @@ class ArraysOfContexts:
 
 
 class PrivateNames:
-    """What programs read of a Module under MXNet's private names."""
+    """What programs read of a Module under MXNet's private names. Threads: one at a time."""
 
     if TYPE_CHECKING:
         _exec_group: ExecutorGroup | None
