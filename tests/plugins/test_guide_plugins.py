@@ -28,7 +28,7 @@ PARTS = {
     "write_an_optimizer_or_metric.md": (
         "optimizers 'lion': it updates a weight",
         "metrics 'within': it takes labels and predictions, and gives finite numbers",
-        "initializers 'alternating': make can be imported",
+        "initializers 'alternating': it writes every element",
     ),
 }  # fmt: skip
 

@@ -351,3 +351,45 @@ def test_what_reads_float32_is_as_exact_as_float32(site):
         assert check_kernel("check_mixed", inputs=[(4, 5), None], variant="single", dtype=["float64"])
         with pytest.raises(AssertionError, match="inexact"):
             check_kernel("check_mixed", inputs=[(4, 5), None], variant="inexact", dtype=["float64"])
+
+
+def into_one_array(call):
+    made = np.empty(call.outputs[0].shape, np.float32)
+
+    def run(ctx, inputs):
+        np.multiply(inputs[0], 2, out=made)
+        return [made]
+
+    return run
+
+
+def of_the_first_values(call):
+    first = []
+
+    def run(ctx, inputs):
+        first.append(inputs[0])
+        return [first[0] * 2]
+
+    return run
+
+
+def into_the_input(call):
+    def run(ctx, inputs):
+        inputs[0].flags.writeable = True
+        inputs[0][...] *= 2
+        return [inputs[0]]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (into_one_array, r"output 0 \(output\) of one run is written over by the next: make an array for each run"),
+        (of_the_first_values, "function, on half of the values"),
+        (into_the_input, r"input 0 \(data\) is overwritten"),
+    ],
+)  # fmt: skip
+def test_python_kernels_that_keep_something_between_runs_are_found(make, message):
+    with operators.temporary(Twice), pytest.raises(AssertionError, match=message):
+        check_kernel("check_twice", inputs=[(3, 7)], make=make, dtype=["float32"])

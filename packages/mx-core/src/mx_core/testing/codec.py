@@ -77,6 +77,20 @@ class CodecContract:
             f"a pixel differs by {difference} after encode and decode, expected at most {self.tolerance}"
         )
 
+    def test_images_stay_as_they_are_when_the_next_one_is_decoded(self) -> None:
+        codec = self.make_codec()
+        first = codec.decode(self.sample(), 1)
+        _check_image(first, "decode with color 1")
+        kept = first.copy()
+        if codec.encode is not None:
+            codec.decode(codec.encode(255 - self.image(), 95), 1)
+        else:
+            codec.decode(self.sample(), 0)
+        second = codec.decode(self.sample(), 1)
+        assert np.array_equal(first, kept) and not np.may_share_memory(first, second), (
+            "decode writes the next image over the one that it gave before: make an array for each"
+        )
+
     @within(120)
     def test_truncated_data_is_an_error_not_a_crash(self) -> None:
         codec, data = self.make_codec(), self.sample()

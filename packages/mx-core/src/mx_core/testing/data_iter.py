@@ -52,6 +52,25 @@ class DataIterContract:
                         f"{description.name}: provide_{what} says {tuple(description.shape)}, "
                         f"a batch has {tuple(array.shape)}"
                     )
+                    dtype = getattr(description, "dtype", None)
+                    assert dtype is None or np.dtype(dtype) == np.dtype(array.dtype), (
+                        f"{description.name}: provide_{what} says {np.dtype(dtype).name}, "
+                        f"a batch has {np.dtype(array.dtype).name}"
+                    )
+            _check_pad(getattr(batch, "pad", None), source, "pad of a batch")
+
+    @within(TIMEOUT)
+    def test_batches_stay_as_they_are_when_the_next_one_is_made(self) -> None:
+        batches, values = [], []
+        for batch in self._made():
+            batches.append(batch)
+            values.append([value.copy() for value in self._values(batch)])
+        for number, (batch, kept) in enumerate(zip(batches, values, strict=True)):
+            _check_equal(
+                self._values(batch),
+                kept,
+                f"batch {number} is written over by a later one: make arrays for each",
+            )
 
     def test_descriptions_have_name_and_batch_axis(self) -> None:
         source = self._made()
@@ -102,20 +121,28 @@ class DataIterContract:
     def test_iter_next_and_getters_agree_with_next(self) -> None:
         by_next = [self._values(batch) for batch in self._made()]
         source = self._made()
+        try:
+            more = source.iter_next()
+        except NotImplementedError:  # it gives next alone
+            return
         count = 0
-        while source.iter_next():
+        while more:
             assert count < len(by_next), f"next gives {len(by_next)} batches, iter_next more"
             values = [v.asnumpy() for v in (*source.getdata(), *(source.getlabel() or ()))]
-            pad = source.getpad() or 0
-            assert 0 <= pad < source.batch_size, (
-                f"getpad: expected 0 or more and less than the batch size {source.batch_size}, got {pad}"
-            )
+            _check_pad(source.getpad(), source, "getpad")
             if self.repeatable:
                 _check_equal(
                     values, by_next[count], f"batch {count} of the getters differs from that of next"
                 )
             count += 1
+            more = source.iter_next()
         assert count == len(by_next), f"next gives {len(by_next)} batches, iter_next {count}"
+
+
+def _check_pad(pad: Any, source: Any, what: str) -> None:
+    assert 0 <= (pad or 0) < source.batch_size, (
+        f"{what}: expected 0 or more and less than the batch size {source.batch_size}, got {pad}"
+    )
 
 
 def _check_batch(batch: Any) -> None:

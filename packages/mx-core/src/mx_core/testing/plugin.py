@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from mx_core import plugins
 from mx_core.plugins.discovery import PluginRecord
 from mx_core.plugins.registries import Entry
+from mx_core.testing.checks.commands import check_command
 from mx_core.testing.checks.hooks import check_hook
 from mx_core.testing.checks.operators import check_generator, check_kernel, check_operator, check_pass
 from mx_core.testing.checks.result import Result as Result
@@ -44,11 +45,14 @@ def _check_other(entry: Entry) -> Iterator[Result]:
 
 #: kind of a contribution -> its checks
 CHECKS: dict[str, Callable[[Entry], Iterator[Result]]] = {
+    "augmenters": check_trained,
+    "commands": check_command,
     "data_iters": check_iterator,
     "devices": check_device,
     "engines": check_engine,
     "graph_passes": check_pass,
     "image_codecs": check_codec,
+    "initializers": check_trained,
     "kernel_generators": check_generator,
     "kernels": check_kernel,
     "kvstores": check_store,

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of codecs, iterators, stores, optimizers and metrics."""
+"""Checks of codecs, iterators, stores, augmenters, optimizers, metrics and initializers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from mx_core.errors import PluginError
@@ -23,11 +24,15 @@ from mx_core.testing.checks.result import (
     run_made,
 )
 
-#: what is checked of what training uses
+#: what is checked of what training uses, and the module and function that do
 _TRAINED = {
-    "optimizers": "it updates a weight",
-    "metrics": "it takes labels and predictions, and gives finite numbers",
-}
+    "augmenters": ("it makes an image of an image", "augmenter", "check_augmenter"),
+    "initializers": ("it writes every element", "training", "check_initializer"),
+    "optimizers": ("it updates a weight", "training", "check_optimizer"),
+    "metrics": (
+        "it takes labels and predictions, and gives finite numbers", "training", "check_metric",
+    ),
+}  # fmt: skip
 
 
 def check_codec(entry: Entry) -> Iterator[Result]:
@@ -107,19 +112,20 @@ def check_store(entry: Entry) -> Iterator[Result]:
 
 
 def check_trained(entry: Entry) -> Iterator[Result]:
-    """An optimizer or a metric."""
+    """An augmenter, an optimizer, a metric or an initializer."""
     from mx_core.testing import training
 
     imported = list(check_target(entry))
     yield from imported
     if any(result.error for result in imported):
         return
-    what, function = _TRAINED[entry.kind], getattr(training, f"check_{entry.kind.removesuffix('s')}")
+    what, module, name = _TRAINED[entry.kind]
+    function = getattr(import_module(f"mx_core.testing.{module}"), name)
     arrays = optional("mx_ndarray")
     if arrays is None:
         yield Result(name_of(entry), what, None, "mx-ndarray is not installed")
         return
-    made, result = made_plainly(entry, what, "call mx_core.testing.training in your tests")
+    made, result = made_plainly(entry, what, f"call mx_core.testing.{module} in your tests")
     if result is not None:
         yield result
         return
@@ -131,3 +137,19 @@ def check_trained(entry: Entry) -> Iterator[Result]:
         yield Result(name_of(entry), what, told(error))
     else:
         yield Result(name_of(entry), what)
+        if entry.kind == "optimizers":
+            yield _check_saving(entry, made, arrays)
+
+
+def _check_saving(entry: Entry, optimizer: Any, arrays: Any) -> Result:
+    """The states of an optimizer can be written and read."""
+    what, trained = "its states can be saved and read", optional("mx_train.optimizer")
+    if trained is None:
+        return Result(name_of(entry), what, None, "mx-train is not installed")
+
+    def check() -> None:
+        updater = trained.Updater(optimizer)
+        updater(0, arrays.nd.ones((4, 3)), arrays.nd.ones((4, 3)))
+        trained.Updater(optimizer).set_states(updater.get_states())
+
+    return attempt(name_of(entry), what, check)
