@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blocks and trainers look again at parameters whose arrays were replaced between two steps."""
 
+import copy
+import pickle
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from mx_core.context import Context, cpu
 from mx_gluon import Parameter, Trainer, loss, nn
 from mx_gluon.block import HybridBlock
+from mx_gluon.parameter import collected
 from mx_ndarray import autograd, nd
 
 OTHER = Context("cpu", 1)
@@ -108,6 +112,44 @@ def test_a_trainer_steps_the_arrays_that_are_there(hybrid):
     net.weight.grad_req = "null"
     net.weight.grad_req = "write"
     assert step() == (2, -2)
+
+
+def test_arrays_that_were_replaced_are_let_go(hybrid):
+    """Neither a block nor a trainer that is not used again keeps values or gradients alive."""
+    net, x = dense(False), nd.ones((1, 3))
+    trainer = Trainer(net.collect_params(), "sgd", {"learning_rate": 1.0}, kvstore=None)
+    for _ in range(2):
+        gradient(net, x)  # the first time as operators
+        trainer.step(1)
+        net.hybridize(hybrid)
+    for replace in (
+        lambda: net.cast("float64"),
+        lambda: setattr(net.weight, "grad_req", "null"),
+        lambda: net.collect_params().reset_ctx(OTHER),
+    ):
+        arrays = weakref.ref(net.weight.data())
+        replace()
+        assert arrays() is None
+
+
+def test_two_contexts_in_turns_collect_nothing():
+    net = dense(False)
+    net.collect_params().reset_ctx([cpu(), OTHER])
+    net(nd.ones((1, 3)))
+    before = len(list(collected.present()))
+    for _ in range(100):
+        for ctx in (cpu(), OTHER):
+            net(nd.ones((1, 3), ctx=ctx))
+    assert len(list(collected.present())) == before
+
+
+def test_copies_collect_their_own(hybrid):
+    net, x = dense(hybrid), nd.ones((1, 3))
+    assert net(x).asnumpy().tolist() == [[3, 3]]
+    for copied in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        copied.weight.set_data(nd.zeros((2, 3)))
+        assert copied(x).asnumpy().tolist() == [[0, 0]]
+        assert net(x).asnumpy().tolist() == [[3, 3]]
 
 
 def test_outputs_of_earlier_steps_stay(hybrid):

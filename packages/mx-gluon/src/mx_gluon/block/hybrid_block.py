@@ -16,14 +16,11 @@ from mx_gluon.block.structure import Format, flatten, kinds, regroup, same_struc
 from mx_gluon.block.tracing import Compiled, Graph, infer, infer_deferred, trace
 from mx_gluon.errors import DeferredInitializationError
 from mx_gluon.parameter import Parameter, ParameterDict
+from mx_gluon.parameter.collected import Collected, present
 from mx_ndarray import NDArray, nd
 from mx_ndarray.several import common_context, is_current_context
 from mx_symbol import sym
 
-#: of which arrays, on which context, and these by the names of attributes
-_Own = tuple[object, Context | None, dict[str, NDArray]]
-#: before the first look at the own parameters
-_NONE: _Own = (None, None, {})
 #: the formats of that many arrays
 _PLAIN: dict[int, list[Format]] = {n: [0] * n for n in range(1, 17)}
 
@@ -55,7 +52,7 @@ class HybridBlock(Block):
         super().__init__(prefix=prefix, params=params)
         self._cached_graph: Graph | tuple[()] = ()
         self._cached_op: Compiled | None = None
-        self._own: _Own = _NONE
+        self._own: Collected[dict[str, NDArray]] = Collected()
         self._in_format: Format = 0
         self._out_format: Format = 0
         self._active = False
@@ -64,14 +61,14 @@ class HybridBlock(Block):
         self._monitor_all = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cached_op": None, "_own": _NONE}  # a copy has its own parameters
+        return {**self.__dict__, "_cached_op": None}  # a copy compiles its graph with its own parameters
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if isinstance(value, HybridBlock):
             self._clear_cached_op()
         elif isinstance(value, Parameter):
-            self._own = _NONE
+            self._own = Collected()
 
     def register_child(self, block: Block, name: str | None = None) -> None:
         """Adds a hybrid block within.
@@ -264,8 +261,8 @@ class HybridBlock(Block):
                 return self._outputs(self._cached_op(inputs, ctx))
             with ctx:
                 return self._call_cached_op(x, *args)
-        version, known, params = self._own
-        if version is not Parameter._version or known is not ctx:
+        params = self._own.get(ctx)
+        if params is None:
             params = self._own_parameters(ctx, inputs)
         if is_current_context(ctx):
             return self.hybrid_forward(nd, x, *args, **params)
@@ -297,8 +294,7 @@ class HybridBlock(Block):
 
     def _own_parameters(self, ctx: Context, inputs: tuple[Any, ...]) -> dict[str, NDArray]:
         """Values of its own parameters, by the names of their attributes."""
-        # Before the look at the arrays: others that come meanwhile are seen next time.
-        version = Parameter._version
+        version = present()
         try:
             params = {name: param.data(ctx) for name, param in self._reg_params.items()}
         except DeferredInitializationError:
@@ -307,7 +303,7 @@ class HybridBlock(Block):
                 for param in self.params.values():
                     param._finish_deferred_init()
             params = {name: param.data(ctx) for name, param in self._reg_params.items()}
-        self._own = version, ctx, params
+        self._own.put(version, ctx, params)
         return params
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:

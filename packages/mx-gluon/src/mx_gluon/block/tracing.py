@@ -13,6 +13,7 @@ from mx_gluon.block.monitoring import MonitoredOp
 from mx_gluon.block.structure import Format, flatten, regroup
 from mx_gluon.errors import DeferredInitializationError, RefusedError
 from mx_gluon.parameter import Parameter
+from mx_gluon.parameter.collected import Collected, present
 from mx_ndarray import NDArray
 from mx_symbol import CachedOp, Group, Symbol, sym
 
@@ -124,24 +125,20 @@ class Compiled:
         else:
             self._op = CachedOp(graph, flags)
         self._given = [(i, source) for i, source in enumerate(self.sources) if isinstance(source, int)]
-        self._known: tuple[object, Context | None, list[Any]] = (None, None, [])
+        self._known: Collected[list[Any]] = Collected()
 
     def __call__(self, arrays: Sequence[NDArray], ctx: Context) -> NDArray | list[NDArray]:
         """The outputs, one or several, for arrays that all lie on one context."""
-        version, known, values = self._known
-        if version is not Parameter._version or known is not ctx:
-            values = self._parameters(ctx)
-        inputs = values.copy()
+        inputs = (self._known.get(ctx) or self._parameters(ctx)).copy()
         for place, i in self._given:
             inputs[place] = arrays[i]
         return self._op(*inputs)
 
     def _parameters(self, ctx: Context) -> list[Any]:
         """Values of the parameters at the places of all inputs."""
-        # Before the look at the arrays: others that come meanwhile are seen next time.
-        version = Parameter._version
+        version = present()
         values = [None if isinstance(source, int) else source.data(ctx) for source in self.sources]
-        self._known = version, ctx, values
+        self._known.put(version, ctx, values)
         return values
 
 

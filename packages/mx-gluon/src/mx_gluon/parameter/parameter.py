@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from mx_core.context import Context, cpu, current_context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_core.forks import ForkSafeLock
 from mx_gluon.errors import DeferredInitializationError, RefusedError
+from mx_gluon.parameter import collected
 from mx_gluon.parameter.filling import Contexts, Deferred, Init, contexts_of, filled
 from mx_gluon.parameter.shapes import Shape, fits, is_known, stored
 from mx_ndarray import NDArray, autograd, nd
@@ -67,9 +68,6 @@ class Parameter:
     ArgumentError  a storage type that is not dense
     """
 
-    #: another object as soon as any parameter has other arrays or another request: what was collected of them ends then
-    _version: ClassVar[object] = object()
-
     def __init__(
         self,
         name: str,
@@ -108,7 +106,7 @@ class Parameter:
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if name in _ARRAYS:
-            Parameter._version = object()
+            collected.end()
 
     def _check_storage(self, what: str, given: str) -> None:
         if given not in _STORAGE_TYPES:

@@ -15,6 +15,7 @@ from mx_core.errors import ArgumentError, MXNetError, SettingError
 from mx_core.files import atomic_write
 from mx_gluon.errors import RefusedError, StaleGradientError
 from mx_gluon.parameter import Parameter, ParameterDict
+from mx_gluon.parameter.collected import Collected, present
 from mx_gluon.trainer.updates import Replicas, Work
 from mx_kvstore import KVStoreBase
 from mx_kvstore.updater import load_states
@@ -89,7 +90,7 @@ class Trainer:
         self._repeated = {i for i, param in enumerate(params) if first[id(param)] != i}
         self._contexts = self._check_contexts()
         self._places_known = True
-        self._known: tuple[object, list[Work]] = (None, [])
+        self._known: Collected[list[Work]] = Collected()
         self._optimizer = self._made_optimizer(optimizer, optimizer_params)
         self._replicas = Replicas(self._optimizer, len(self._contexts))
         self._scale = self._optimizer.rescale_grad
@@ -316,11 +317,10 @@ class Trainer:
 
     def _learned(self) -> list[Work]:
         """For each context all parameters that have gradients, each once."""
-        version, listed = self._known
-        if version is Parameter._version:
-            return listed
-        # Before the look at the arrays: others that come meanwhile are seen next time.
-        version = Parameter._version
+        known = self._known.get(None)
+        if known is not None:
+            return known
+        version = present()
         learned = [(i, param) for i, param in enumerate(self._params) if param.grad_req != "null"]
         arrays = [
             (i, param.list_data(), param.list_grad()) for i, param in learned if i not in self._repeated
@@ -329,7 +329,7 @@ class Trainer:
         for place, _ in enumerate(self._contexts):
             each = [(i, grads[place], weights[place]) for i, weights, grads in arrays]
             listed.append(_columns(each))
-        self._known = version, listed
+        self._known.put(version, None, listed)
         return listed
 
     def _work(self, ignore_stale_grad: bool) -> list[Work]:
