@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mx_train import model
+from mx_train.learning_curve import LearningCurve as LearningCurve
 
 
 class Speedometer:
