@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +11,9 @@ from mx_core.context import Context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_gluon.block import HybridBlock, SymbolBlock
 from mx_gluon.trainer import Trainer
+from mx_gluon.trainer.updates import Work
 from mx_ndarray import NDArray, nd
+from mx_ndarray.several import make_stale
 from mx_symbol import Group, Symbol, amp
 
 #: steps without overflow after which the scale is doubled, and the largest scale, as in MXNet
@@ -53,14 +55,15 @@ class LossScaler:
         ----------
         params : sequence of Parameter
         """
+        return self._look([grad for p in params if p.grad_req != "null" for grad in p.list_grad()])
+
+    def _look(self, grads: Iterable[NDArray]) -> bool:
         if self._is_fixed:
             return False
         by_context: dict[Context, list[NDArray]] = {}
-        for param in params:
-            if param.grad_req != "null":
-                for grad in param.list_grad():
-                    by_context.setdefault(grad.context, []).append(grad)
-        checks = [nd.multi_all_finite(*grads, num_arrays=len(grads)) for grads in by_context.values()]
+        for grad in grads:
+            by_context.setdefault(grad.context, []).append(grad)
+        checks = [nd.multi_all_finite(*each, num_arrays=len(each)) for each in by_context.values()]
         overflow = not all(check.asscalar() for check in checks)
         self._loss_scale = self._next_loss_scale
         self._unskipped = 0 if overflow else self._unskipped + 1
@@ -79,16 +82,31 @@ class _Scaling(Trainer):
     _amp_original_scale: float
     _amp_skips = False
 
-    def _allreduce_grads(self, *args: Any) -> None:
+    def _allreduce_grads(self, indices: Container[int]) -> None:
         if self._update_on_kvstore:
-            self._amp_skips = self._amp_loss_scaler.has_overflow(self._params)
+            self._amp_skips = self._amp_loss_scaler._look(self._pushed(indices))
             if self._amp_skips:
                 return
-        super()._allreduce_grads(*args)
+        super()._allreduce_grads(indices)
 
-    def _update(self, *args: Any) -> None:
-        if self._update_on_kvstore or not self._amp_loss_scaler.has_overflow(self._params):
-            super()._update(*args)
+    def _pushed(self, indices: Container[int]) -> Iterator[NDArray]:
+        """Gradients that a store gets: of contexts without one beside others that have one it gets zeros."""
+        everything = self._kvstore is not None and "dist" in self._kvstore.type
+        for i, param in enumerate(self._params):
+            if param.grad_req == "null" or i in self._repeated or not (everything or i in indices):
+                continue
+            fresh = [weight._fresh_grad for weight in param.list_data()]
+            for grad, is_fresh in zip(param.list_grad(), fresh, strict=True):
+                if is_fresh or not any(fresh):
+                    yield grad
+
+    def _update(self, work: list[Work]) -> None:
+        grads = (grad for _, each, _ in work for grad in each)
+        if self._update_on_kvstore or not self._amp_loss_scaler._look(grads):
+            super()._update(work)
+            return
+        for _, _, weights in work:
+            make_stale(weights)
 
 
 def _scaling(kind: type[Trainer]) -> type[Trainer]:
