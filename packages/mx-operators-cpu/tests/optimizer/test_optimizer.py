@@ -131,3 +131,10 @@ def test_several_weights_at_once(name: str, rng: np.random.Generator) -> None:
     if "mom" in name:
         attrs["momentum"] = 0.9
     verify(f"multi_{name}", attrs, inputs, rtol=4e-3 if dtype == "float16" else 5e-6)
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_ftrl_hides_no_divergence(place: int, rng: np.random.Generator) -> None:
+    inputs = [np.abs(array(rng, (37,), "float32")) for _ in range(4)]
+    inputs[place][::3] = np.nan
+    verify("ftrl_update", {"lr": 0.1, "lamda1": 0.2}, inputs, rtol=5e-6)

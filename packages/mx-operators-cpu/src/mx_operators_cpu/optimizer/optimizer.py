@@ -96,7 +96,7 @@ def _ftrl(p: Any, w: Any, g: Any, z: Any, n: Any) -> Sequence[Any]:
     total = n + X.square(g)
     z = z + g - (X.sqrt(total) - X.sqrt(n)) * w / p.lr
     inside = (X.sign(z) * p.lamda1 - z) / ((p.beta + X.sqrt(total)) / p.lr + p.wd)
-    return X.where(abs(z) > p.lamda1, inside, 0.0), z, total
+    return X.where(abs(z) <= p.lamda1, 0.0, inside), z, total
 
 
 def _ftml(p: Any, w: Any, g: Any, d: Any, v: Any, z: Any) -> Sequence[Any]:

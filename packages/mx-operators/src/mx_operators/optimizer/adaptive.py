@@ -134,7 +134,7 @@ class Ftrl(Update[FtrlParam]):
         z = z + g - (np.sqrt(n + g * g) - np.sqrt(n)) * w / p.lr
         n = n + g * g
         inside = (np.sign(z) * p.lamda1 - z) / ((p.beta + np.sqrt(n)) / p.lr + p.wd)
-        return np.where(np.abs(z) > p.lamda1, inside, 0), z, n
+        return np.where(np.abs(z) <= p.lamda1, 0, inside), z, n
 
 
 class FTML(Update[FTMLParam]):
