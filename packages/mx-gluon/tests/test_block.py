@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -243,6 +244,55 @@ class TestFiles:
         (tmp_path / "s-model.json").write_text("{")
         with pytest.raises(FileFormatError, match="s-model.json"):
             net.load(str(tmp_path / "s"))
+
+    @pytest.mark.parametrize("refused", ["json", "params", "later block", "graph"])
+    def test_a_refused_model_leaves_the_block_as_it_was(self, tmp_path: Path, refused: str) -> None:
+        def made(prefix: str, units: int = 2) -> nn.HybridSequential:
+            net = nn.HybridSequential(prefix=prefix)
+            with net.name_scope():
+                net.add(nn.Dense(3, in_units=2), nn.Dense(units, in_units=3))
+            net.initialize("ones")
+            net.hybridize()
+            return net
+
+        def described(net: nn.HybridSequential) -> list[Any]:
+            params = [(name, param.name, param.var().name) for name, param in net.collect_params().items()]
+            own = [list(block.params.keys()) for block in net]
+            return [params, own, net.name, list(net._children.items()), repr(net), net._cached_graph]
+
+        saved, net, x = made("saved_", units=4), made("net_"), nd.ones((1, 2))
+        saved(x)
+        before = net(x).asnumpy()
+        saved.save(str(tmp_path / "s"))
+        path = tmp_path / "s-model.json"
+        model = json.loads(path.read_text())
+        if refused == "json":
+            path.write_text("[]")
+        elif refused == "later block":
+            del model["hybridsequential0"]["dense2"]
+        elif refused == "graph":
+            model["hybridsequential0"]["symbol"] = "{}"
+        if refused in ("later block", "graph"):
+            path.write_text(json.dumps(model))
+        had = described(net)
+        with pytest.raises(AssertionError if refused == "params" else FileFormatError):
+            net.load(str(tmp_path / "s"))
+        assert described(net) == had
+        assert (net(x).asnumpy() == before).all()
+        again = made("saved_")
+        again(x)
+        again.save(str(tmp_path / "s"))
+        net.load(str(tmp_path / "s"))
+        assert net.name == "saved"
+
+    def test_shapes_of_a_shared_parameter_agree(self, tmp_path: Path) -> None:
+        net = nn.Sequential()
+        first = nn.Dense(2, use_bias=False)
+        net.add(first, nn.Dense(2, use_bias=False, params=first.params))
+        nd.save(tmp_path / "n.params", {"0.weight": nd.ones((2, 3)), "1.weight": nd.ones((2, 4))})
+        with pytest.raises(AssertionError, match=r"one shape under all its names, got \(2, 3\) and \(2, 4\)"):
+            net.load_parameters(tmp_path / "n.params")
+        assert first.weight.shape == (2, 0)
 
 
 class TestChains:

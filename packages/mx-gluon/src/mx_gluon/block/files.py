@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mx_core.errors import ArgumentError, FileFormatError
@@ -119,12 +120,32 @@ def _describe(block: Block, index: list[int], into: dict[str, Any]) -> None:
 def load_model(block: Block, prefix: str) -> None:
     """Reads what `save_model` wrote; see `Block.load`."""
     path = f"{prefix}-model.json"
+    with _as_it_was_if_refused(block):
+        try:
+            described = json.loads(read_bytes(path))
+            _restore(block, [0], described, set())
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise FileFormatError(f"{path}: no description of a {type(block).__name__}: {error!r}") from error
+        block.load_parameters(f"{prefix}-model.params")
+
+
+@contextmanager
+def _as_it_was_if_refused(block: Block) -> Iterator[None]:
+    """After an exception gives names, graphs and the order of blocks back."""
+    blocks: list[Block] = []
+    block.apply(blocks.append)
+    before = [(each, dict(vars(each)), dict(each.params._params)) for each in blocks]
+    names = [(param, param.name, param._var) for _, _, own in before for param in own.values()]
     try:
-        described = json.loads(read_bytes(path))
-        _restore(block, [0], described, set())
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        raise FileFormatError(f"{path}: no description of a {type(block).__name__}: {error!r}") from error
-    block.load_parameters(f"{prefix}-model.params")
+        yield
+    except BaseException:
+        for each, attributes, own in before:
+            vars(each).update(attributes)
+            each.params._params.clear()
+            each.params._params.update(own)
+        for param, name, variable in names:
+            param.name, param._var = name, variable
+        raise
 
 
 def _restore(block: Block, index: list[int], described: Mapping[str, Any], named: set[Parameter]) -> None:

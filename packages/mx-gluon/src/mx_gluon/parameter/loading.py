@@ -19,8 +19,14 @@ def load_all(
     values: Sequence[tuple[Parameter, NDArray]], ctx: Contexts, cast_dtype: bool, dtype_source: str
 ) -> None:
     """`load_into` for many parameters: all or, if one is refused, none."""
+    shapes: dict[Parameter, tuple[int, ...]] = {}
     for param, data in values:
         _check(param, data, ctx, cast_dtype, dtype_source)
+        if shapes.setdefault(param, data.shape) != data.shape:
+            raise RefusedError(
+                f"[Parameter {param.name}] load: expected one shape under all its names, got {shapes[param]} and "
+                f"{data.shape}"
+            )
     for param, data in values:
         load_into(param, data, ctx, cast_dtype, dtype_source)
 
