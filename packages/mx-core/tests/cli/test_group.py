@@ -11,6 +11,7 @@ import mx_core
 from mx_core import lifecycle
 from mx_core.cli import cli
 from mx_core.errors import ArgumentError
+from mx_core.plugins import specs
 
 STORES = """
     import mx_core
@@ -406,3 +407,7 @@ def test_a_part_alone_is_no_problem(mx, site, engine_source):
     assert not {"storage cpu", "random cpu"} & set(report["problems"])
     site.add("arrays", "", requires=("mx-storage>=0",))
     assert "install mx-storage" in json.loads(mx("doctor", "--json")[1])["problems"]["storage cpu"]
+
+
+def test_the_names_of_own_commands_are_those_that_there_are():
+    assert sorted(cli.commands) == sorted(specs.OWN_COMMANDS)

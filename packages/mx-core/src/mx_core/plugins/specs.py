@@ -161,6 +161,10 @@ class FactorySpec:
     aliases: tuple[str, ...] = ()
 
 
+#: subcommands of `mx` itself, which come before those of plug-ins
+OWN_COMMANDS = ("doctor", "ops", "plugins", "stubs")
+
+
 @dataclass(frozen=True)
 class CommandSpec:
     """A `click.Command`, or a `Target` of one."""

@@ -26,9 +26,7 @@ def check_command(entry: Entry) -> Iterator[Result]:
 
 
 def _check_name(name: str) -> None:
-    from mx_core.cli.group import cli
-
-    assert name not in cli.commands, f"mx has a command {name!r} of its own, which comes first"
+    assert name not in specs.OWN_COMMANDS, f"mx has a command {name!r} of its own, which comes first"
     assert re.fullmatch(r"[\w-]+", name) and not name.startswith("-"), (
         f"expected a word of letters, digits and hyphens, got {name!r}"
     )
