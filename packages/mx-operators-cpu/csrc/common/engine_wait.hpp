@@ -18,8 +18,8 @@ class EngineWait {
   EngineWait(const EngineWait&) = delete;
   EngineWait& operator=(const EngineWait&) = delete;
 
-  // Until `over` says so, which is asked four times a millisecond. Meanwhile another thread of the engine takes the place of
-  // this one. False where the engine cannot; then `over` may not have come.
+  // Until `over` says so, which is asked four times a millisecond. Meanwhile another thread of the engine takes the
+  // place of this one. False where the engine cannot; then `over` may not have come.
   //
   // Blocks: yes. The caller must not hold the GIL.
   bool until(mx_context context, const std::function<bool()>& over) const noexcept;

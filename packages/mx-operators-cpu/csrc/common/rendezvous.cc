@@ -20,8 +20,17 @@ std::string cpu(int32_t device) { return "cpu(" + std::to_string(device) + ")"; 
 void Rendezvous::State::end(Round& ended, std::string failure) {
   ended.ended = true;
   ended.failure = std::move(failure);
-  round = std::make_shared<Round>();
+  rounds.erase(ended.step);
   changed.notify_all();
+}
+
+std::shared_ptr<Rendezvous::Round> Rendezvous::State::round(uint64_t step) {
+  std::shared_ptr<Round>& found = rounds[step];
+  if (found == nullptr) {
+    found = std::make_shared<Round>();
+    found->step = step;
+  }
+  return found;
 }
 
 std::string Rendezvous::misfit(const Round& round, int32_t device, size_t size, size_t expected) const {
@@ -46,7 +55,7 @@ std::string Rendezvous::late(const Round& round) const {
 }
 
 std::shared_ptr<const Rendezvous::Parts> Rendezvous::join(int32_t device, Part part, size_t expected, Seconds patience,
-                                                          const Wait& apart) {
+                                                          const Wait& apart, uint64_t step) {
   using Clock = std::chrono::steady_clock;
   State& state = *state_;
   std::unique_lock<std::mutex> lock(state.mutex);
@@ -65,11 +74,9 @@ std::shared_ptr<const Rendezvous::Parts> Rendezvous::join(int32_t device, Part p
     }
     return state.changed.wait_until(lock, deadline, over);
   };
-  while (state.round->parts->count(device) != 0) {
-    const std::shared_ptr<Round> before = state.round;
-    if (!wait(*before)) throw Error(MX_ERROR_VALUE, late(*before));
-  }
-  const std::shared_ptr<Round> round = state.round;
+  std::shared_ptr<Round> round = state.round(step);
+  for (; round->parts->count(device) != 0; round = state.round(step))
+    if (!wait(*round)) throw Error(MX_ERROR_VALUE, late(*round));
   std::string failure = misfit(*round, device, part.size(), expected);
   round->expected = std::max(round->expected, expected);
   round->parts->emplace(device, std::move(part));

@@ -27,13 +27,14 @@ class Rendezvous {
   // A longer wait, until its argument says so; it may come back earlier.
   using Wait = std::function<void(const std::function<bool()>& over)>;
 
-  // Brings the part of a device and takes those of all. `apart`: how to wait where that takes long; may be empty.
+  // Brings the part of a device and takes those of all of the same `step`, which tells rounds apart that go on at the
+  // same time. `apart`: how to wait where that takes long; may be empty.
   //
   // Blocks: until all have come, or the time is over. A device that comes again waits for its round to end first.
   // Errors: Error, for all of a round, when one did not come in time, expects another number of devices or brought a
   // part of another size.
   std::shared_ptr<const Parts> join(int32_t device, Part part, size_t expected, Seconds patience,
-                                    const Wait& apart = {});
+                                    const Wait& apart = {}, uint64_t step = 0);
 
   // The one of a name, which lives as long as the process.
   static Rendezvous& of(const std::string& name);
@@ -44,14 +45,17 @@ class Rendezvous {
   struct Round {
     std::shared_ptr<Parts> parts = std::make_shared<Parts>();
     size_t expected = 0;  // what the first of them expects
+    uint64_t step = 0;
     bool ended = false;
     std::string failure;
   };
   struct State {
     std::mutex mutex;  // guards what follows
     std::condition_variable changed;
-    std::shared_ptr<Round> round = std::make_shared<Round>();
+    std::map<uint64_t, std::shared_ptr<Round>> rounds;  // that go on, by step
 
+    // The one to join.
+    std::shared_ptr<Round> round(uint64_t step);
     // Nobody joins it any more; its members go on. The lock is held.
     void end(Round& ended, std::string failure);
   };

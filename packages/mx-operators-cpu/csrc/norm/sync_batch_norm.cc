@@ -25,10 +25,10 @@ class JointPlan : public Plan {
   int64_t channels() const { return v_.length; }
   double count() const { return static_cast<double>(v_.outer * v_.inner); }  // elements per channel
 
-  std::shared_ptr<const Rendezvous::Parts> meet(const Call& call, Rendezvous::Part part) const {
+  std::shared_ptr<const Rendezvous::Parts> meet(const Call& call, Rendezvous::Part part, uint64_t step = 0) const {
     const mx_context here = call.context.context;
     return rendezvous_.join(here.id, std::move(part), m_.devices, Rendezvous::Seconds(m_.patience),
-                            [&](const std::function<bool()>& over) { engine_.until(here, over); });
+                            [&](const std::function<bool()>& over) { engine_.until(here, over); }, step);
   }
 
   // Calls body(first channel, block) with all channels.
@@ -120,6 +120,17 @@ class SyncBatchNormBackward final : public JointPlan {
   }
 
  private:
+  // Operations of several steps may run in any order, where nothing that they write is the same. All devices of a step
+  // have the statistics that they joined.
+  uint64_t step(const Call& call) const {
+    uint64_t hash = 14695981039346656037u;  // FNV-1a
+    for (size_t input : {3, 4}) {
+      const auto* bytes = reinterpret_cast<const unsigned char*>(call.input<S>(input));
+      for (size_t i = 0; i < static_cast<size_t>(channels()) * sizeof(S); ++i) hash = (hash ^ bytes[i]) * 1099511628211u;
+    }
+    return hash;
+  }
+
   void execute(const Call& call) const override {
     const int64_t width = channels();
     const S* mean = call.input<S>(3);
@@ -136,7 +147,7 @@ class SyncBatchNormBackward final : public JointPlan {
       finish_channel_gradient<S>(o_, call, c, own[0], own[static_cast<size_t>(1 + c)],
                                  own[static_cast<size_t>(1 + width + c)]);
     Rendezvous::Part joint(own.size());
-    const std::shared_ptr<const Rendezvous::Parts> parts = meet(call, std::move(own));
+    const std::shared_ptr<const Rendezvous::Parts> parts = meet(call, std::move(own), step(call));
     for (const auto& member : *parts)
       for (size_t i = 0; i < joint.size(); ++i) joint[i] += member.second[i];
     if (!call.wanted(0)) return;

@@ -147,6 +147,21 @@ void the_child_of_a_fork_begins_anew() {
   other.join();
 }
 
+void steps_that_go_on_at_the_same_time_do_not_mix() {
+  Rendezvous place("steps");
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int32_t device = 0; device < 2; ++device)
+    for (uint64_t step = 0; step < 20; ++step)  // in any order
+      threads.emplace_back([&, device, step] {
+        const auto parts = place.join(device, {static_cast<double>(step)}, 2, kLong, {}, step);
+        for (const auto& member : *parts)
+          if (parts->size() != 2 || member.second[0] != static_cast<double>(step)) ++wrong;
+      });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+}
+
 void one_name_is_one_place() {
   CHECK(&Rendezvous::of("a") == &Rendezvous::of("a"));
   CHECK(&Rendezvous::of("a") != &Rendezvous::of("b"));
@@ -162,5 +177,6 @@ int main() {
   devices_that_expect_other_numbers_fail_at_once();
   who_comes_again_and_has_no_patience_fails_alone();
   the_child_of_a_fork_begins_anew();
+  steps_that_go_on_at_the_same_time_do_not_mix();
   one_name_is_one_place();
 }
