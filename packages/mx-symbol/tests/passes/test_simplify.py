@@ -41,6 +41,25 @@ def test_two_transpositions_become_one():
     np.testing.assert_array_equal(out.asnumpy(), value.transpose(1, 2, 0).transpose(1, 2, 0))
 
 
+def test_reductions_of_one_element_are_reshapes():
+    x = sym.Variable("x")
+    for reduce in (sym.mean, sym.sum):
+        net = reduce(sym.exp(x), axis=0, exclude=True)
+        assert operators_at(net, "simplify", {"x": (4, 1)})[1] == ["exp", "Reshape"]
+        before, after = operators_at(net, "simplify", {"x": (4, 2)})
+        assert before == after
+        kept = sym.exp(reduce(x, axis=1, keepdims=True))
+        assert operators_at(kept, "simplify", {"x": (4, 1)})[1] == ["exp"]
+    executor = sym.mean(sym.exp(x) * 2, axis=0, exclude=True).simple_bind(x=(3, 1, 1))
+    out = executor.forward(is_train=True, x=nd.array([[[0.0]], [[1.0]], [[2.0]]]))[0]
+    executor.backward([nd.array([1.0, 10.0, 100.0])])
+    np.testing.assert_allclose(out.asnumpy(), 2 * np.exp([0.0, 1.0, 2.0]), rtol=1e-6)
+    expected = 2 * np.exp([0.0, 1.0, 2.0]) * [1, 10, 100]
+    np.testing.assert_allclose(executor.grad_dict["x"].asnumpy().ravel(), expected, rtol=1e-6)
+    whole = sym.sum(x).simple_bind(x=(1, 1))
+    assert whole.forward(x=nd.array([[5.0]]))[0].asnumpy().tolist() == [5]
+
+
 def test_dropout_goes_in_inference_alone():
     net = sym.BlockGrad(sym.Dropout(sym.exp(sym.Variable("x")), p=0.9))
     before, after = operators_at(net, "no-gradients", {"x": (4,)})

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from mx_symbol.graph import Entry, Node
@@ -10,12 +11,17 @@ from mx_symbol.graph.ir import Graph
 
 _SAME_ELEMENTS = frozenset({"Reshape", "Flatten", "expand_dims", "squeeze", "reshape_like"})
 _CASTS = frozenset({"Cast", "amp_cast"})
+#: reductions that give a single element as it is
+_OF_ONE = frozenset({"mean", "sum"})
 
 
 def simplify(graph: Graph) -> Graph:
-    """Drops copies, casts to the same type, reshapes to the same shape and transpositions that cancel out."""
+    """Drops what changes no element: copies, casts to the same type, reshapes, transpositions that cancel out.
+
+    A mean or sum over axes that have one element is a reshape.
+    """
     same: dict[Entry, Entry] = {}
-    for node in graph.find("_copy", "transpose", *_CASTS, *_SAME_ELEMENTS):
+    for node in graph.find("_copy", "transpose", *_CASTS, *_SAME_ELEMENTS, *_OF_ONE):
         found = _simpler(graph, node, same)
         if found is not None:
             same[Entry(node)] = found
@@ -43,6 +49,8 @@ def _simpler(graph: Graph, node: Node, same: dict[Entry, Entry]) -> Entry | None
     unchanged = graph.specs[source] == graph.specs[Entry(node)]
     if name == "_copy" or (unchanged and (name in _CASTS or name in _SAME_ELEMENTS)):
         return source
+    if name in _OF_ONE:
+        return _of_one(graph, node)
     if name in _SAME_ELEMENTS:  # two in a row
         below = same.get(source, source).node
         if below.op is not None and below.op.name in _SAME_ELEMENTS:
@@ -52,6 +60,19 @@ def _simpler(graph: Graph, node: Node, same: dict[Entry, Entry]) -> Entry | None
     if name == "transpose":
         return _transposed(graph, node, same.get(source, source))
     return None
+
+
+def _of_one(graph: Graph, node: Node) -> Entry | None:
+    """What a reduction gives that puts nothing together."""
+    given, made = graph.specs[node.inputs[0]], graph.specs[Entry(node)]
+    size = prod(given.shape)
+    if size == 0 or size != prod(made.shape) or given.dtype != made.dtype:
+        return None
+    if given.shape == made.shape:
+        return node.inputs[0]
+    if not made.shape:
+        return None
+    return graph.apply("Reshape", node.inputs[:1], node.name, attrs=node.attrs, shape=made.shape)[0]
 
 
 def axes_of(graph: Graph, node: Node) -> tuple[int, ...]:
