@@ -88,20 +88,32 @@ class Backward {
     for (size_t i = 0; i < request_.heads.size(); ++i) {
       const Value& head = request_.heads[i];
       const bool given = i < request_.head_grads.size() && request_.head_grads[i].array;
-      const Value grad = given ? request_.head_grads[i] : ones(head);
+      Value grad = given ? request_.head_grads[i] : ones(head);
       if (given && (grad.array->bytes() != head.array->bytes() ||
                     grad.array->dtype() != head.array->dtype())) {
         throw Error(MX_ERROR_SHAPE, "[autograd] head gradient " + std::to_string(i) +
                                         ": expected shape " + head.array->shape().text() +
                                         " of the head's type, got " + grad.array->shape().text());
       }
+      const bool copied = given && is_leaf_gradient(*grad.array);
+      if (copied) grad = apply("_copy", {plain(grad)});
       const size_t position = position_.at(head.node.get());
       ++uses_[position];
-      add(position, head.index, grad, given);
+      add(position, head.index, grad, given && !copied);
     }
   }
 
   static Value plain(const Value& value) { return {value.array, nullptr, 0}; }
+
+  // Whether this backward writes the memory: others may still have to read it by then.
+  bool is_leaf_gradient(const Array& memory) const {
+    if (!request_.variables.empty()) return false;
+    for (size_t position = 0; position < graph_.size(); ++position) {
+      const Node& node = graph_.node(position);
+      if (node.grad && node.grad->overlaps(memory)) return true;
+    }
+    return false;
+  }
 
   // A few ones are written at once: handing an operation over would take longer.  Nobody else has the array yet.
   Value ones(const Value& head) {

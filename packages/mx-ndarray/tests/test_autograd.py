@@ -416,3 +416,23 @@ def test_a_loss_has_its_gradient_behind_operators_without() -> None:
             made = end(nd.SoftmaxOutput(data, label))
         made.backward()
         np.testing.assert_array_equal(data.grad.asnumpy(), expected)
+
+
+@pytest.mark.parametrize("req", ["write", "add"])
+def test_the_gradient_of_a_leaf_may_be_that_of_the_head(req):
+    """It is read as it was, whatever the backward writes there first."""
+    x, w = nd.ones((2, 2)), nd.ones((2, 2))
+    x.attach_grad(req)
+    w.attach_grad()
+    x.grad[:] = 1
+    with autograd.record():
+        y = nd.broadcast_add(x * 5, nd.sum(w, axis=0, keepdims=True))
+    y.backward(x.grad)
+    assert w.grad.asnumpy().tolist() == [[2, 2], [2, 2]]
+    assert x.grad.asnumpy().tolist() == [[5 + (req == "add")] * 2] * 2
+    with autograd.record():
+        y = nd.broadcast_add(x, nd.sum(w, axis=0, keepdims=True))
+    x.grad[:] = 1
+    y.backward(x.grad[:])
+    assert w.grad.asnumpy().tolist() == [[2, 2], [2, 2]]
+    assert x.grad.asnumpy().tolist() == [[1 + (req == "add")] * 2] * 2
