@@ -204,7 +204,10 @@ void functions_that_write_gradients_of_leaves(fakes::Engine& engine) {
   CHECK(values(*y.grad) == Values{5} && values(*added.grad) == Values{104});
   request.head_grads = {{x.grad, nullptr, 0}};
   mx::nd::backward(request, library());
-  CHECK(!body->offered[0].array);  // the function reads it
+  engine.drain();
+  CHECK(body->offered[0].array.get() == x.grad.get());
+  CHECK(!body->got[0].array->overlaps(*x.grad));  // what it was is copied before anybody writes it
+  CHECK(values(*body->got[0].array) == Values{100});
   backward({results[0]}, {x.value, y.value}, true);
   CHECK(!body->offered[0].array);  // gradients that are returned are nobody's memory
 }
