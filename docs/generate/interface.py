@@ -17,12 +17,13 @@ from mx_core import operators
 #: modules of `mx` under the name that most programs use
 NAMESPACES = (
     "autograd", "base", "callback", "checkpoint", "context", "contrib.amp", "contrib.autograd", "contrib.io",
-    "contrib.tensorboard", "contrib.text.embedding", "contrib.text.utils", "contrib.text.vocab", "engine", "executor",
-    "gluon.block", "gluon.contrib.estimator", "gluon.contrib.nn", "gluon.data", "gluon.data.vision",
+    "contrib.svrg_optimization.svrg_module", "contrib.tensorboard", "contrib.text.embedding",
+    "contrib.text.utils", "contrib.text.vocab", "engine", "executor", "gluon.block",
+    "gluon.contrib.estimator", "gluon.contrib.nn", "gluon.data", "gluon.data.vision",
     "gluon.data.vision.transforms", "gluon.loss", "gluon.model_zoo.model_store", "gluon.model_zoo.vision",
     "gluon.nn", "gluon.parameter", "gluon.rnn", "gluon.trainer", "gluon.utils", "image", "init", "io", "kv",
-    "libinfo", "log", "lr_scheduler", "metric", "mod", "model", "mon", "name", "nd", "operator", "opt", "profiler",
-    "random", "recordio", "registry", "rnn", "runtime", "sym", "test_utils", "util", "viz",
+    "libinfo", "log", "lr_scheduler", "metric", "mod", "model", "mon", "name", "nd", "operator", "opt",
+    "profiler", "random", "recordio", "registry", "rnn", "runtime", "sym", "test_utils", "util", "viz",
 )  # fmt: skip
 #: names of `mx` itself that are documented nowhere else
 TOP = ("AttrScope", "MXNetError", "waitall")

@@ -155,8 +155,8 @@ def test_files_of_mxnet_have_what_programs_import_from_them(statement: str) -> N
         ("contrib.amp.amp", "list_fp32_ops", "mx.contrib.amp.list_fp32_ops is not .*: lists operators by a rule"),
         ("contrib.amp.lists", "symbol_fp16", "mx.contrib.amp.lists is not implemented; .* by a rule"),
         ("contrib.amp.lists", "symbol_fp16", "mx.contrib.amp.lists is .*: lists operators by a rule"),
-        ("contrib.svrg_optimization", "svrg_module", "mx.contrib.svrg_optimization is not .*SVRG"),
-        ("contrib.svrg_optimization.svrg_module", "SVRGModule", "mx.contrib.svrg_optimization is not .*SVRG"),
+        ("contrib.svrg_optimization", "svrg_optimizer", "mx.contrib.svrg_optimization.svrg_optimizer is not .*SVRGModule"),
+        ("contrib.svrg_optimization.svrg_optimizer", "X", "mx.contrib.svrg_optimization.svrg_optimizer is not .*SVRGModule"),
         ("module.executor_group", "DataParallelExecutorGroup", "DataParallelExecutorGroup is .*: internal to MXNet"),
     ],
 )  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mx.contrib`: mixed precision, text, TensorBoard, loaders as iterators, and former names of other modules."""
+"""`mx.contrib`: mixed precision, text, TensorBoard, SVRG, loaders as iterators, and former names of other modules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mx_core.imports import lazy
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {},
-    ["amp", "autograd", "io", "nd", "ndarray", "sym", "symbol", "tensorboard", "text"],
+    ["amp", "autograd", "io", "nd", "ndarray", "svrg_optimization", "sym", "symbol", "tensorboard", "text"],
 )
 
 _explain(_sys.modules[__name__], [__name__])
