@@ -6,10 +6,20 @@
 #include <cmath>
 
 #include "any_request.hpp"
+#include "convolution/onednn_windows.hpp"
 #include "mx_core/half.hpp"
 
 using Floats = std::vector<float>;
 using mx::Signature;
+
+constexpr int32_t kTypes[] = {MX_FLOAT32, MX_BFLOAT16};
+
+// Those in which the library computes on this processor.
+inline std::vector<int32_t> primitive_types() {
+  std::vector<int32_t> types = {MX_FLOAT32};
+  if (has_bfloat16_kernels()) types.push_back(MX_BFLOAT16);
+  return types;
+}
 
 // The arrays of tensors, each as floats and as the bytes of its type.
 class Arrays {

@@ -7,8 +7,6 @@
 
 namespace {
 
-constexpr int32_t kTypes[] = {MX_FLOAT32, MX_BFLOAT16};
-
 double tolerance(int32_t dtype) { return dtype == MX_FLOAT32 ? 1e-5 : 2e-2; }
 
 // a (m, k) times b (k, n), either of them transposed in memory.
@@ -25,7 +23,7 @@ Floats product(const Floats& a, const Floats& b, size_t m, size_t k, size_t n, b
 }
 
 void fully_connected_layers() {
-  for (int32_t dtype : kTypes)
+  for (int32_t dtype : primitive_types())
     for (int64_t rows : {1, 3, 40, 300}) {
       const int64_t depth = 37, hidden = 21;
       const Spec x({rows, depth}, dtype), w({hidden, depth}, dtype), b({hidden}, dtype), y({rows, hidden}, dtype);
@@ -46,7 +44,7 @@ void fully_connected_layers() {
 }
 
 void products() {
-  for (int32_t dtype : kTypes)
+  for (int32_t dtype : primitive_types())
     for (bool at : {false, true})
       for (bool bt : {false, true})
         for (int64_t m : {2, 65}) {

@@ -9,8 +9,6 @@
 
 namespace {
 
-constexpr int32_t kTypes[] = {MX_FLOAT32, MX_BFLOAT16};
-
 // A plain recurrent layer with tanh, step by step.
 void a_layer() {
   const int64_t steps = 4, batch = 3, input = 5, units = 6;
@@ -77,7 +75,7 @@ void stack(RnnMode mode, int64_t layers, int64_t directions, bool lengths, int32
 
 void stacks() {
   for (RnnMode mode : {RnnMode::relu, RnnMode::tanh, RnnMode::gru, RnnMode::lstm})
-    for (int32_t dtype : kTypes)
+    for (int32_t dtype : primitive_types())
       for (bool lengths : {false, true}) {
         stack(mode, 1, 1, lengths, dtype, 6);
         stack(mode, 2, 2, lengths, dtype, 17);
@@ -103,7 +101,7 @@ void a_refused_length() {
 }
 
 void fused_heads() {
-  for (int32_t dtype : kTypes)
+  for (int32_t dtype : primitive_types())
     for (int64_t queries : {1, 5, 70}) {
       const int64_t batch = 2, heads = 3, keys = 37, depth = 8, width = 4;
       const Spec q({batch, queries, heads * depth}, dtype), k({batch, keys, heads * depth}, dtype),

@@ -7,12 +7,10 @@
 
 namespace {
 
-constexpr int32_t kTypes[] = {MX_FLOAT32, MX_BFLOAT16};
-
 double tolerance(int32_t dtype) { return dtype == MX_FLOAT32 ? 1e-5 : 2e-2; }
 
 void softmaxes() {
-  for (int32_t dtype : kTypes)
+  for (int32_t dtype : primitive_types())
     for (int64_t n : {1, 7, 16, 301})
       for (int64_t inner : {1, 3})
         for (bool logarithm : {false, true}) {
@@ -67,7 +65,7 @@ void losses() {
 }
 
 void poolings() {
-  for (int32_t dtype : kTypes)
+  for (int32_t dtype : primitive_types())
     for (PoolType type : {PoolType::max, PoolType::avg, PoolType::sum, PoolType::lp})
       for (bool last : {false, true})
         for (int64_t kernel : {2, 3, 8}) {
