@@ -5,4 +5,4 @@ from __future__ import annotations
 
 from mx_core.imports import lazy
 
-__getattr__, __dir__, __all__ = lazy(__name__, {}, ["cnn", "estimator", "nn", "rnn"])
+__getattr__, __dir__, __all__ = lazy(__name__, {}, ["cnn", "data", "estimator", "nn", "rnn"])
