@@ -287,3 +287,17 @@ def test_check_fails_results_of_another_type_than_is_declared(mx, site, of_refer
     assert status == 1 and said in output, output
     (failed,) = {line.split("'")[0] for line in output.splitlines() if line.startswith("FAILED")}
     assert failed == ("FAILED  operators " if of_reference else "FAILED  kernels ")
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["[np.random.rand(*inputs[0].shape).astype(inputs[0].dtype)]", "[inputs[0] * 0 + counter.pop()]"],
+)
+def test_check_fails_a_reference_that_gives_something_else_each_time(mx, site, body):
+    source = f"counter = list(range(1000))\ndifferentiable = False\ndef reference(self, p, inputs, ctx):\n    return {body}"
+    status, output = check_declared(
+        mx, site, "Operator", source.replace("counter.pop()", "self.counter.pop()")
+    )
+    assert status == 1
+    assert "FAILED  operators 'acme_declared': the reference gives the same when it is called again" in output
+    assert "output 0 (output) has other values when the reference is called again" in output

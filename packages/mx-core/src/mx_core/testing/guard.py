@@ -15,7 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from mx_core.plugins.discovery import PluginRecord
@@ -31,6 +31,9 @@ STEPS = 5
 _MOST = 4.0
 #: Seconds of silence after which it is said what is being waited for; then after twice as many, and so on.
 _SILENCE = 5.0
+
+#: The check that fails if a thread or a hook of the plug-in keeps the process from ending, or ends it otherwise.
+ENDS = "its process ends"
 
 #: Called with what is being waited for and the seconds it takes already.
 Waiting = Callable[[str, float], None]
@@ -70,8 +73,10 @@ def check_guarded(
                     result = Result(**line)
                     last = f"{result.check!r}"
                     yield result
-            ended = child.ended()
-        if ended is None and complete:
+            ended = child.ended(limit)
+        if complete:
+            if ended is not None:
+                yield Result(f"plug-in {record.name!r}", ENDS, f"{ended} after all checks")
             return
         ended = ended or "the process ended with status 0"  # a plug-in may leave as if all were well
         yield Result(_subject(everything[at]), "its checks end", f"{ended} after {last}{doing}")
@@ -139,8 +144,12 @@ class _Child:
             self._process.kill()
         return bool(self._late)
 
-    def ended(self) -> str | None:
-        """None for a process that came to its end."""
+    def ended(self, limit: float | None) -> str | None:
+        """None for a process that came to its end; after its last report it has as long for it as for a step."""
+        begun = monotonic()
+        while self._process.poll() is None and not self._late:
+            self._stop(monotonic() - begun, limit, 1)
+            sleep(0.01)
         status = self._process.wait()
         if self._late:
             return self._late

@@ -63,6 +63,7 @@ def check_operator(
     check_inference(case)
     check_parameters(case)
     results = check_reference(case)
+    check_repeats(case)
     check_types(case)
     if numeric_gradient and not case.op.is_loss:
         check_gradient(case, results, rtol=rtol, atol=atol, seed=seed)
@@ -106,6 +107,16 @@ def check_reference(case: Case) -> list[Array]:
         wanted = (shape, dtypes.name(spec.dtype))
         assert found == wanted, f"{case.describe()}: {result_name(case, i)} is {found}, inferred {wanted}"
     return results
+
+
+def check_repeats(case: Case) -> None:
+    """The reference gives the same results of the same inputs, random ones of the same key, too."""
+    names = [result_name(case, i) for i in range(len(declared(case)))]
+    for name, one, other in zip(names, case.reference(), case.reference(), strict=True):
+        assert np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"), (
+            f"{case.describe()}: {name} has other values when the reference is called again; random numbers come from "
+            "ctx.random_key"
+        )
 
 
 def check_types(case: Case) -> None:

@@ -28,6 +28,7 @@ from mx_core.testing.operator import (
     check_inference,
     check_parameters,
     check_reference,
+    check_repeats,
     check_types,
 )
 from mx_core.testing.variants import variants
@@ -59,6 +60,8 @@ def check_operator(entry: Entry) -> Iterator[Result]:
     )
     yield reference
     if reference.error is None:
+        what = "the reference gives the same when it is called again"
+        yield attempt(name_of(entry), what, partial(check_repeats, case))
         what = "the reference gives the types that are inferred, for every floating-point type"
         yield attempt(name_of(entry), what, partial(check_types, case))
         yield _check_its_gradient(entry, case)
