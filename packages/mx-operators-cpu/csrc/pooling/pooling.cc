@@ -81,6 +81,7 @@ PlanPtr pooling(const Signature& signature, const PoolOptions& options) {
   require_whole(options.window);
   const Spec &x = signature.inputs[0], &y = signature.outputs[0];
   if (is_global_mean(x, y, options)) return global_mean(signature, bandwidth_cost(signature));
+  if (is_tiled_max(x, y, options)) return tiled_max(signature, options, pool_cost(signature, options));
   if (x.dtype == MX_FLOAT64) {
     if (by_lines(signature, options)) return double_pooling(signature, options, pool_cost(signature, options));
     return pooling_loops(signature, options, pool_cost(signature, options));
@@ -98,6 +99,7 @@ PlanPtr pooling_backward(const Signature& signature, const PoolOptions& options)
   require_whole(options.window);
   const Spec &x = signature.inputs[1], &y = signature.inputs[0];
   if (is_global_mean(x, y, options)) return global_mean_backward(signature, bandwidth_cost(signature));
+  if (is_tiled_max(x, y, options)) return tiled_max_backward(signature, options, pool_cost(signature, options));
   if (x.dtype == MX_FLOAT64) {
     const Cost cost = pool_cost(signature, options);
     if (by_lines(signature, options)) return double_pooling_backward(signature, options, cost);
