@@ -56,7 +56,7 @@ class TestParameters:
 
     def test_sparse_variable(self) -> None:
         weight = sym.var("w", stype="row_sparse")
-        with pytest.raises(ArgumentError, match="'w': expected storage type 'default', got number 1"):
+        with pytest.raises(ArgumentError, match="'w': expected storage type 'default', got 'row_sparse'"):
             SymbolBlock(sym.var("data") * weight, sym.var("data"))
 
     def test_types(self) -> None:

@@ -188,3 +188,14 @@ def test_gradients_of_a_bound_table_have_its_type_whatever_the_parameter_says(ta
     executor.backward(nd.ones((2, 2), dtype="float64"))
     assert output.dtype == np.float64
     np.testing.assert_array_equal(abs(grads["table"].asnumpy()), [[1, 1], [0, 0], [1, 1]])
+
+
+def test_storage_types_that_are_not_dense_are_refused_unless_dense_is_asked_for() -> None:
+    net = sym.Variable("data") * sym.Variable("w", stype="row_sparse")
+    with pytest.raises(
+        MXNetError, match=r"\[simple_bind\] w: arrays are dense, so storage type 'row_sparse'"
+    ):
+        net.simple_bind(data=(2,), w=(2,))
+    assert net.simple_bind(data=(2,), w=(2,), stype_dict={"w": "default"}).arg_dict["w"].shape == (2,)
+    with pytest.raises(MXNetError, match="data: arrays are dense, so storage type 'csr'"):
+        net.simple_bind(data=(2,), w=(2,), stype_dict={"w": "default", "data": "csr"})

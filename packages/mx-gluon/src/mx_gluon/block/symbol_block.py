@@ -19,7 +19,7 @@ from mx_gluon.parameter.filling import Contexts
 from mx_gluon.parameter.loading import brief
 from mx_ndarray import nd
 from mx_symbol import Group, Symbol, sym
-from mx_symbol.symbol.inference import STORAGE
+from mx_symbol.graph.text import storage_type
 
 #: names of a BatchNorm's variables, which stay float32 where the others get 16 bits
 _STATISTICS = (("running_var", "running_mean"), ("moving_var", "moving_mean"))
@@ -200,10 +200,9 @@ def _refuse_unnamed(
 
 def _refuse_sparse(graph: Symbol) -> None:
     for node in graph.nodes:
-        if node.is_variable and node.attrs.get(STORAGE, "0") not in ("0", "-1"):
+        if node.is_variable and (kind := storage_type(node.attrs)) != "default":
             raise ArgumentError(
-                f"[SymbolBlock] {node.name!r}: expected storage type 'default', got number {node.attrs[STORAGE]} of "
-                "MXNet's; arrays are dense"
+                f"[SymbolBlock] {node.name!r}: expected storage type 'default', got {kind!r}; arrays are dense"
             )
 
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 
 from mx_core.errors import FileFormatError
+
+#: the attribute of a variable that says how it is stored, and what it holds; -1 is not known
+STORAGE = "__storage_type__"
+STORAGE_TYPES = {"default": "0", "row_sparse": "1", "csr": "2"}
 
 #: shapes as attributes have them almost always. CPython 3.11 may fail if several threads have `ast` read at once.
 _NUMBER = r"-?(?:0|[1-9]\d{0,17})"
@@ -38,3 +43,9 @@ def parse_shape(text: str, where: str) -> tuple[int, ...] | None:
     if not all(isinstance(d, int) and -1 <= d < 2**63 for d in given):
         raise problem
     return tuple(given)
+
+
+def storage_type(attrs: Mapping[str, str]) -> str:
+    """The storage type that a variable says, "default" if it says none; a number that is none stays as it is."""
+    number = attrs.get(STORAGE, "-1")
+    return {"-1": "default", **{known: name for name, known in STORAGE_TYPES.items()}}.get(number, number)

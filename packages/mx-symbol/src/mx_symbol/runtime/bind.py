@@ -15,6 +15,7 @@ from mx_symbol.graph import Entry
 from mx_symbol.graph.collector import collector_paused
 from mx_symbol.graph.infer import PartialShape, check_names, legacy_in, shape_of
 from mx_symbol.graph.planning import Planning
+from mx_symbol.graph.text import storage_type
 from mx_symbol.passes import Passes
 from mx_symbol.passes.bound_graph import BoundGraph, build, closed_graph, variables_of
 from mx_symbol.runtime.arguments import Arrays, check_fits, named_arrays, named_gradients, requests_of
@@ -116,6 +117,7 @@ def simple_bind(
     Parameters
     ----------
     type_dict : element types by name; float32 where nothing else is known
+    stype_dict : "default" by name, for variables that say another storage type
     shared_arg_names, shared_exec : arguments whose arrays are taken from another executor
     shared_buffer : arrays by name (gradients: `grad of NAME`) that are used where they are large enough,
         and added to; arguments in `shared_arg_names` stay out of it
@@ -125,17 +127,16 @@ def simple_bind(
     Raises
     ------
     ShapeError, DTypeError  contradiction, or a shape that cannot be inferred
+    MXNetError              a storage type other than "default"
     """
     place = _place(ctx)
     planning = _planning(place, memory_mode, branches, memory_budget)
     if shared_buffer is not None and not isinstance(shared_buffer, dict):
         raise TypeError(f"[simple_bind] shared_buffer: expected a dict, got {type(shared_buffer).__name__}")
-    for name, stype in (stype_dict or {}).items():
-        if stype != "default":
-            raise MXNetError(f"[simple_bind] {name}: storage type {stype!r} cannot be bound")
     whole = FlatGraph(symbol.nodes)
     arguments, _ = variables_of(whole)
     names = [node.name for node in whole.variables]
+    _check_storage(whole, stype_dict or {})
     check_names(kwargs, names, "simple_bind")
     check_names(type_dict or {}, names, "simple_bind")
     requests = requests_of(grad_req, list(arguments))
@@ -157,6 +158,17 @@ def simple_bind(
     arena = None if shared_exec is None else shared_exec._arena
     arrays = (args, grads, aux)
     return made_executor(symbol, place, graph, arrays, arena, memory_budget, devices, group2ctx or {})
+
+
+def _check_storage(graph: FlatGraph, given: Mapping[str, str]) -> None:
+    """Refuses storage types that are not dense, by variable."""
+    told = {node.name: stype for node in graph.variables if (stype := storage_type(node.attrs)) != "default"}
+    for name, stype in {**told, **given}.items():
+        if stype != "default":
+            raise MXNetError(
+                f"[simple_bind] {name}: arrays are dense, so storage type {stype!r} cannot be bound; give "
+                f"stype_dict={{{name!r}: 'default'}} to have it dense"
+            )
 
 
 def _planning(

@@ -22,10 +22,9 @@ from mx_symbol.graph.infer import (
     type_inference,
 )
 from mx_symbol.graph.shape_mode import is_np_shape
+from mx_symbol.graph.text import storage_type
 
 Shape = tuple[int, ...]
-#: the attribute of a variable that says how it is stored
-STORAGE = "__storage_type__"
 
 
 class InferenceMethods:
@@ -136,9 +135,7 @@ class InferenceMethods:
         ------
         MXNetError  a variable is given, or states, another storage type
         """
-        stated = {
-            n.name: n.attrs[STORAGE] for n in self.nodes if n.attrs.get(STORAGE, "0") not in ("0", "-1")
-        }
+        stated = {n.name: kind for n in self.nodes if (kind := storage_type(n.attrs)) != "default"}
         for name, kind in {**stated, **self._named(args, kwargs, "infer_storage_type")}.items():
             if kind not in (None, "default"):
                 raise MXNetError(

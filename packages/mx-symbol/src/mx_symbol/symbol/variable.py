@@ -9,9 +9,8 @@ from typing import Any
 
 from mx_core import dtypes
 from mx_core.errors import ArgumentError
+from mx_symbol.graph.text import STORAGE, STORAGE_TYPES
 from mx_symbol.symbol.attribute import AttrScope, canonical, is_dunder
-
-_STORAGE_TYPES = {"default": "0", "row_sparse": "1", "csr": "2"}
 
 
 def variable_attributes(
@@ -40,10 +39,10 @@ def variable_attributes(
     if init is not None:
         attrs["__init__"] = init if isinstance(init, str) else init.dumps()
     if stype is not None:
-        if stype not in _STORAGE_TYPES:
-            known = ", ".join(_STORAGE_TYPES)
+        if stype not in STORAGE_TYPES:
+            known = ", ".join(STORAGE_TYPES)
             raise ArgumentError(f"[Variable] stype: expected one of {known}, got {stype!r}")
-        attrs["__storage_type__"] = _STORAGE_TYPES[stype]
+        attrs[STORAGE] = STORAGE_TYPES[stype]
     for key, value in extra.items():
         if not is_dunder(key):
             raise ArgumentError(
