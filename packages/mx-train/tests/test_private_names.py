@@ -100,14 +100,14 @@ def test_how_many_weights_mxnet_updates_at_once(name: str, number: int) -> None:
 
 def test_further_names_of_metrics_and_initializers() -> None:
     @metric.alias("other_acc", "Third")
-    class Mine(metric.Accuracy): ...
+    class OtherAccuracy(metric.Accuracy): ...
 
-    assert type(metric.create("other_acc")) is type(metric.create("third")) is Mine
+    assert type(metric.create("other_acc")) is type(metric.create("third")) is OtherAccuracy
 
     @initializer.alias("other_one")
-    class Ones(initializer.One): ...
+    class OtherOne(initializer.One): ...
 
-    assert type(initializer.create("other_one")) is Ones
+    assert type(initializer.create("other_one")) is OtherOne
 
 
 def test_sentences_and_labels_as_arrays() -> None:
