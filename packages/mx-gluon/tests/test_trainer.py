@@ -457,7 +457,7 @@ class TestCopies:
         differentiate(*net.collect_params().values())
         trainer.step(2)  # with a store, which cannot be copied
         other = duplicate(net)
-        assert net.weight._trainer is trainer and other.weight._trainer is None
+        assert net.weight._told() == [trainer] and other.weight._told() == []
         before = net.weight.data(cpu(0)).asnumpy()
         own = Trainer(other.collect_params(), "sgd", {"learning_rate": 0.5})
         differentiate(*other.collect_params().values())
@@ -472,8 +472,45 @@ class TestCopies:
         differentiate(*params.values())
         trainer.step(1)
         others, other = duplicate((params, trainer))
-        assert others["w"]._trainer is other and params["w"]._trainer is trainer
+        assert others["w"]._told() == [other] and params["w"]._told() == [trainer]
         for these, each in ((params, trainer), (others, other)):
             differentiate(*these.values())
             each.step(1)
             assert these["w"].data().asnumpy().tolist() == [-2.5, -2.5]
+
+
+@pytest.mark.parametrize(("first", "then"), [(1, 2), (2, 1)])
+def test_every_trainer_of_a_parameter_follows_it_to_other_contexts(first: int, then: int) -> None:
+    contexts = [cpu(i) for i in range(2)]
+    net = nn.Dense(1, in_units=3, use_bias=False)
+    net.initialize("ones", ctx=contexts[:first])
+    trainers = [Trainer(net.collect_params(), "sgd", {"learning_rate": 1.0}) for _ in range(2)]
+
+    def step() -> None:
+        with autograd.record():
+            losses = [net(nd.ones((1, 3), ctx=ctx)).sum() for ctx in net.weight.list_ctx()]
+        autograd.backward(losses)
+        trainers[0].step(1)
+
+    step()
+    net.collect_params().reset_ctx(contexts[:then])
+    step()
+    expected = 1.0 - first - then
+    assert [copy.asnumpy().tolist() for copy in net.weight.list_data()] == [[[expected] * 3]] * then
+
+
+def test_a_request_that_was_interrupted_can_be_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = nn.Dense(1, in_units=3)
+    net.initialize()
+    net.weight.grad_req = "null"
+    with monkeypatch.context() as patch:
+        patch.setattr(autograd, "mark_variables", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            net.weight.grad_req = "write"
+    assert net.weight.grad_req == "null"
+    net.weight.grad_req = "write"
+    assert net.weight.grad().shape == (1, 3)
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -87,7 +88,7 @@ class Parameter:
         self._grad: list[NDArray] | None = None
         self._ctx_list: list[Context] = []
         self._places: dict[tuple[int, int], int] = {}
-        self._trainer: Trainer | None = None
+        self._trainers: tuple[weakref.ref[Trainer], ...] = ()
         self._deferred_init: Deferred | None = None
         self._differentiable = differentiable
         self._allow_deferred_init = allow_deferred_init
@@ -104,6 +105,8 @@ class Parameter:
         self.grad_req = grad_req
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name in _ARRAYS:
+            collected.end()  # an interrupt may come at any place
         super().__setattr__(name, value)
         if name in _ARRAYS:
             collected.end()
@@ -121,7 +124,7 @@ class Parameter:
         return f"Parameter {self.name} (shape={self.shape}, dtype={self.dtype})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_trainer": None}  # which a copy of the trainer sets
+        return {**self.__dict__, "_trainers": ()}  # which copies of trainers set
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -146,12 +149,12 @@ class Parameter:
             req = "null"
         if self._grad_req == req:
             return
-        self._grad_req = req
         if req == "null" and self._grad is not None:
-            self._grad = None
             self._data = [array.detach() for array in self._data or ()]
+            self._grad = None
         elif self._data is not None:
-            self._init_grad(self._data)
+            self._init_grad(self._data, req)
+        self._grad_req = req  # the last: what is interrupted can be asked for again
 
     @property
     def dtype(self) -> Any:
@@ -177,8 +180,15 @@ class Parameter:
             )
         self._shape = stored(new_shape)
 
-    def _set_trainer(self, trainer: Trainer | None) -> None:
-        self._trainer = trainer
+    def _add_trainer(self, trainer: Trainer) -> None:
+        """Names a trainer that has to know when the parameter is set, moved or cast."""
+        self._trainers = (
+            *(weakref.ref(each) for each in self._told() if each is not trainer),
+            weakref.ref(trainer),
+        )
+
+    def _told(self) -> list[Trainer]:
+        return [trainer for each in self._trainers if (trainer := each()) is not None]
 
     # ---- first values ----
 
@@ -212,8 +222,8 @@ class Parameter:
                 stacklevel=2,
             )
             return
-        if self._trainer is not None:
-            self._trainer._values_changed(self)
+        for trainer in self._told():
+            trainer._values_changed(self)
         self._data = self._grad = None
         if init is None:
             init = default_init if self.init is None else self.init
@@ -245,17 +255,18 @@ class Parameter:
     def _init_impl(self, data: NDArray, contexts: Sequence[Context]) -> None:
         listed = list(contexts)
         arrays = [data.copyto(ctx) for ctx in listed]
-        self._init_grad(arrays)
+        self._init_grad(arrays, self._grad_req)
         self._ctx_list = listed
         self._places = {_place(ctx): i for i, ctx in enumerate(listed)}
         self._data = arrays  # the last: other threads compute as soon as there are values
 
-    def _init_grad(self, arrays: list[NDArray]) -> None:
-        if self._grad_req == "null":
+    def _init_grad(self, arrays: list[NDArray], req: str) -> None:
+        if req == "null":
             self._grad = None
             return
-        self._grad = [nd.zeros(x.shape, ctx=x.context, dtype=dtypes.name(x._dtype_code)) for x in arrays]
-        autograd.mark_variables(arrays, self._grad, self._grad_req)
+        grads = [nd.zeros(x.shape, ctx=x.context, dtype=dtypes.name(x._dtype_code)) for x in arrays]
+        autograd.mark_variables(arrays, grads, req)
+        self._grad = grads
 
     # ---- values and gradients ----
 
@@ -334,8 +345,8 @@ class Parameter:
             array = data if isinstance(data, NDArray) else nd.array(data)
             self._deferred_init.data = array.astype(self._dtype)  # a copy: the caller may write to the array
             return
-        if self._trainer is not None:
-            self._trainer._values_changed(self)
+        for trainer in self._told():
+            trainer._values_changed(self)
         for array in self._data:
             array[:] = data
 
@@ -353,15 +364,15 @@ class Parameter:
         self._tell_trainer()
 
     def _tell_trainer(self) -> None:
-        if self._trainer is not None:
-            self._trainer._places_known = False
+        for trainer in self._told():
+            trainer._places_known = False
 
     def cast(self, dtype: Any) -> None:
         """Changes the element type of values and gradients, which become new arrays."""
         dtypes.code(dtype, f"[Parameter {self.name}] cast")
         self._dtype, self._var = dtype, None
-        if self._trainer is not None:
-            self._trainer._types_known = False
+        for trainer in self._told():
+            trainer._types_known = False
         if self._data is None:
             return
         with autograd.pause():

@@ -78,7 +78,7 @@ class Trainer:
         for param in params:
             if not isinstance(param, Parameter):
                 raise ArgumentError(f"[Trainer] params: expected Parameters, got {param!r} among them")
-            param._set_trainer(self)
+            param._add_trainer(self)
         if not params:
             raise ArgumentError(
                 "[Trainer] params: expected at least one Parameter, got none; collect_params() of a block has those of "
@@ -102,7 +102,7 @@ class Trainer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         for param in self._params:
-            param._set_trainer(self)
+            param._add_trainer(self)
 
     def _check_contexts(self) -> list[Context]:
         contexts: list[Context] | None = None
