@@ -26,7 +26,8 @@ MX_INLINE void fold_row(const float* __restrict x, int64_t width, float* __restr
   }
 }
 
-// The first element that is as large as the result takes the gradient, the others none.
+// The first element that is as large as the result takes the gradient, the others none. A result that no element has,
+// of NaN or negative infinities alone, gives it to the first.
 template <int size>
 MX_INLINE void spread_row(const float* __restrict g, const float* __restrict x, const float* __restrict y, int64_t width,
                           float* __restrict grad, int64_t n, bool add) {
@@ -40,6 +41,7 @@ MX_INLINE void spread_row(const float* __restrict g, const float* __restrict x, 
         left = x[at] == y[i] ? 0.0f : left;
         grad[at] = add ? grad[at] + share : share;
       }
+    grad[i * size] += left;
   }
 }
 

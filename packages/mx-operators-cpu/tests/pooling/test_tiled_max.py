@@ -43,3 +43,15 @@ def test_results_and_gradients(size: int, shape: tuple[int, ...], ties: bool) ->
                 out = np.full(expected.shape, 2, "float32")
                 layer_plans.run(plan, inputs, [out], [request], threads=threads)
                 np.testing.assert_array_equal(out, expected + 2 if request == ADD else expected)
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_windows_without_a_largest_element_give_their_gradient_to_the_first(value: float) -> None:
+    """As MXNet does in float32."""
+    x = np.full((1, 1, 4, 4), value, "float32")
+    y = np.full((1, 1, 2, 2), np.finfo("float32").min)
+    op = operators.get("_backward_Pooling")
+    p = op.Param.parse({"kernel": (2, 2), "stride": (2, 2), "pool_type": "max"})
+    head, gradient = np.arange(1, 5, dtype="float32").reshape(y.shape), np.empty_like(x)
+    layer_plans.run(layer_plans.prepare(op, p, [head, x, y], [gradient]), [head, x, y], [gradient], [1])
+    assert gradient[0, 0].tolist() == [[1, 0, 2, 0], [0, 0, 0, 0], [3, 0, 4, 0], [0, 0, 0, 0]]
