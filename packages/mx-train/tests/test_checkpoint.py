@@ -107,6 +107,23 @@ def test_old_checkpoints_are_removed_and_damaged_ones_passed_over(tmp_path: Path
         Training(tmp_path, Module(net()))
 
 
+def test_damaged_checkpoints_do_not_count_as_kept(tmp_path: Path) -> None:
+    module = Module(net())
+    fit(Training(tmp_path, module, period=2, keep=4), module, data())
+    steps = {step: tmp_path / f"checkpoint-{step:010}.params" for step in (6, 8, 9, 10, 12)}
+    for step in (10, 12):
+        steps[step].write_bytes(steps[step].read_bytes()[:100])
+    again = Module(net())
+    with pytest.warns(UserWarning, match="passed over"):
+        training = Training(tmp_path, again, period=1)
+    assert (training.epoch, training.batch) == (2, 0)
+    with pytest.raises(Stopped):
+        fit(training, again, Stopping(data(), 2))
+    kept = [steps[8], steps[9], *(steps[step].with_suffix(".params.passed-over") for step in (10, 12))]
+    assert sorted(tmp_path.iterdir()) == kept
+    assert Training(tmp_path, Module(net())).batch == 1
+
+
 def test_a_schedule_and_counts_go_on(tmp_path: Path) -> None:
     schedule = lr_scheduler.FactorScheduler(3, 0.5, base_lr=0.1)
     settings: dict[str, Any] = {"optimizer_params": {"learning_rate": 0.1, "lr_scheduler": schedule}}

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mx_core.errors import ArgumentError, FileFormatError
+from mx_core.files import naming
 from mx_ndarray import NDArray, nd
 from mx_train.checkpoint import generators
 from mx_train.checkpoint.parts import Arrays, parts_of
@@ -47,7 +48,8 @@ class Training:
     period : int, optional
         Batches between two checkpoints. There is one at the end of each epoch in any case.
     keep : int
-        How many are left; older ones are removed.
+        How many are left; older ones are removed. Damaged ones that a later start passed over get names that end in
+        `.passed-over`.
     metric : EvalMetric, optional
         What is measured in a loop of your own; `fit` says its metric itself.
 
@@ -257,8 +259,19 @@ class Training:
         for name, each in self._parts.arrays().items():
             content |= {f"{i:04}/{name}": array for i, array in enumerate(each)}
         nd.save(str(path), content)
-        for _, old in self._files()[: -self.keep]:
-            with suppress(FileNotFoundError):
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Removes old checkpoints, and renames those after this one, which were passed over when it was begun from."""
+        former = []
+        for step, path in self._files():
+            if step <= self._step:
+                former.append(path)
+                continue
+            with suppress(FileNotFoundError), naming(path):
+                path.replace(path.with_name(f"{path.name}.passed-over"))
+        for old in former[: -self.keep]:
+            with suppress(FileNotFoundError), naming(old):
                 old.unlink()
 
 
