@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random as python
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from mx_io.io import DataBatch, DataDesc, DataIter, NDArrayIter
 from mx_ndarray import nd, random
 from mx_symbol import sym
 from mx_train import lr_scheduler, metric
-from mx_train.checkpoint import Training
+from mx_train.checkpoint import Training, content
 from mx_train.checkpoint.generators import go_on, states, told
 from mx_train.checkpoint.progress import numbers_of, set_numbers
 from mx_train.module import Module
@@ -122,6 +123,87 @@ def test_damaged_checkpoints_do_not_count_as_kept(tmp_path: Path) -> None:
     kept = [steps[8], steps[9], *(steps[step].with_suffix(".params.passed-over") for step in (10, 12))]
     assert sorted(tmp_path.iterdir()) == kept
     assert Training(tmp_path, Module(net())).batch == 1
+
+
+def test_each_damaged_byte_is_found(tmp_path: Path) -> None:
+    module = Module(net())
+    fit(Training(tmp_path, module, keep=1), module, data(shuffle=True), 1)
+    (path,) = tmp_path.iterdir()
+    place, optimizer, arrays = content.load(path)
+    whole, rng, refused = path.read_bytes(), python.Random(5), 0
+    for _ in range(400):
+        damaged = bytearray(whole)
+        damaged[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            found = content.load(path)
+        except FileFormatError as error:
+            assert str(path) in str(error)
+            refused += 1
+        else:  # bytes that nothing reads
+            np.testing.assert_equal(found[:2], (place, optimizer))
+            assert {k: [v.asnumpy().tolist() for v in each] for k, each in found[2].items()} == {
+                k: [v.asnumpy().tolist() for v in each] for k, each in arrays.items()
+            }
+    assert refused > 380
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("epoch", None, "epoch: expected int, got None"),
+        ("step", "7", "step: expected int, got '7'"),
+        ("batch", -1, "batch: expected at least 0, got -1"),
+        ("metric", [1], "metric: expected dict or null"),
+        ("now", {"mx": {"seed": 1, "streams": []}, "numpy": ["MT19937", [1], 0, 0, 0.0]}, "states of random generators"),
+        ("version", 99, "expected version 2, got 99"),
+        (None, None, "it has no 'ended'"),
+    ],
+)  # fmt: skip
+def test_the_checkpoint_before_one_that_says_nonsense_is_taken(
+    name: str | None, value: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = Module(net())
+    fit(Training(tmp_path, module, period=1), module, data(), 1)
+    path = tmp_path / "checkpoint-0000000004.params"
+    place, optimizer, arrays = content.load(path)
+    if name == "version":
+        monkeypatch.setattr(content, "VERSION", value)
+    elif name is None:
+        del place["ended"]
+    else:
+        place[name] = value
+    content.save(path, place, optimizer, arrays)
+    monkeypatch.undo()
+    with pytest.warns(UserWarning, match=f"passed over: {re.escape(str(path))}.*{message}"):
+        training = Training(tmp_path, Module(net()))
+    assert training.batch == 3
+
+
+@pytest.mark.parametrize("text", [b"[" * 100_000, b"{", b"3", b"{}", b"\xff"])
+def test_a_file_with_another_text_is_refused(text: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint-0000000004.params"
+    place = nd.array(np.frombuffer(text, np.uint8), dtype=np.uint8)
+    for arrays in ({"place": place, "states": place}, [place], {"place": nd.ones(1), "states": place}):
+        nd.save(str(path), arrays)
+        with pytest.raises(FileFormatError, match=re.escape(str(path))):
+            content.load(path)
+
+
+def test_errors_of_states_name_the_checkpoint(tmp_path: Path) -> None:
+    module = Module(net())
+    fit(Training(tmp_path, module), module, data(), 1)
+    (path,) = tmp_path.iterdir()
+    other = Module(net())
+    training = Training(tmp_path, other)
+    with pytest.raises(MXNetError, match=re.escape(str(path))) as raised:
+        other.fit(training.watch(data()), begin_epoch=training.epoch, num_epoch=2, optimizer="sgd")
+    assert "partial" not in str(raised.value)
+    place, optimizer, arrays = content.load(path)
+    place["metric"] = {"num_inst": ["array", "nothing", [1], [1]]}
+    content.save(path, place, optimizer, arrays)
+    with pytest.raises(MXNetError, match=f"{re.escape(str(path))}: what it holds is of another program"):
+        fit(Training(tmp_path, other := Module(net())), other, data())
 
 
 def test_a_schedule_and_counts_go_on(tmp_path: Path) -> None:

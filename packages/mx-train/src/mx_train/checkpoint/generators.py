@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 import random as python
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mx_core.context import Context
+from mx_core.errors import ArgumentError, FileFormatError
 from mx_ndarray import random
 
 
@@ -37,6 +39,29 @@ def told(found: Mapping[str, Any]) -> dict[str, Any]:
         "numpy": [name, [int(key) for key in keys], int(place), int(has_gauss), float(gauss)],
         "python": [version, list(numbers), following],
     }
+
+
+def check(state: Mapping[str, Any]) -> None:
+    """Refuses what `told` did not give, by trying it with generators of its own.
+
+    Raises
+    ------
+    FileFormatError  it is something else
+    """
+    try:
+        name, keys, place, *rest = state["numpy"]
+        if not (len(keys) == 624 and 0 <= place <= 624):  # NumPy would read what is behind them
+            raise ValueError(f"{len(keys)} numbers of NumPy, of which {place} are used")
+        np.random.RandomState().set_state((name, np.array(keys, np.uint32), place, *rest))
+        version, numbers, following = state["python"]
+        python.Random().setstate((version, tuple(numbers), following))
+        operator.index(state["mx"]["seed"])
+        for kind, device, seed, key, offset in state["mx"]["streams"]:
+            Context(kind, device)
+            for each in (0 if seed is None else seed, key, offset):
+                operator.index(each)
+    except (ArgumentError, LookupError, TypeError, ValueError, OverflowError) as error:
+        raise FileFormatError(f"the states of random generators are something else: {error!r}") from error
 
 
 def go_on(state: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from mx_core import drafts
 from mx_core.context import Context
-from mx_core.errors import ArgumentError, MXNetError
+from mx_core.errors import ArgumentError, FileFormatError, MXNetError
 from mx_core.files import atomic_write, read_bytes
 from mx_ndarray import NDArray
 from mx_train.optimizer import Optimizer
@@ -34,7 +34,7 @@ class Parts(Protocol):
         """The optimizer's states; a folder for a file of them is made next to `near`."""
 
     def give_states(self, states: bytes, near: Path) -> None:
-        """Takes states of the optimizer."""
+        """Takes states of the optimizer, which the file `near` has."""
 
     @property
     def optimizer(self) -> Optimizer | None:
@@ -74,7 +74,11 @@ def _written(load: Any, states: bytes, near: Path) -> None:
     with drafts.folder_for(near) as folder:
         with atomic_write(folder / "states") as file:
             file.write(states)
-        load(str(folder / "states"))
+        try:
+            load(str(folder / "states"))
+        except (ArgumentError, FileFormatError) as error:
+            kind = ArgumentError if isinstance(error, ArgumentError) else FileFormatError
+            raise kind(str(error).replace(str(folder / "states"), str(near))) from error
 
 
 def _check(given: Mapping[str, list[NDArray]], own: Mapping[str, Any]) -> None:

@@ -3,28 +3,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import warnings
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from mx_core.errors import ArgumentError, FileFormatError
+from mx_core.errors import ArgumentError, FileError, FileFormatError, MXNetError
 from mx_core.files import naming
-from mx_ndarray import NDArray, nd
-from mx_train.checkpoint import generators
+from mx_train.checkpoint import content, generators
 from mx_train.checkpoint.parts import Arrays, parts_of
 from mx_train.checkpoint.progress import numbers_of, set_numbers
 from mx_train.checkpoint.watched import Watched
 
 _NAME = re.compile(r"checkpoint-(\d{10})\.params", re.ASCII)
-#: of what is in a checkpoint; a reader refuses others
-_VERSION = 1
 
 
 class Training:
@@ -91,6 +85,8 @@ class Training:
         self._place: dict[str, Any] = {"epoch": 0, "batch": 0}
         self._arrays: Arrays = {}
         self._states = b""
+        #: the file of the checkpoint that waits
+        self._path = self.folder
         #: whether the checkpoint waits for its network
         self._waiting = self._find()
 
@@ -141,39 +137,16 @@ class Training:
         files, problem = self._files(), None
         for _, path in reversed(files):
             try:
-                self._read(path)
+                self._place, self._states, self._arrays = content.load(path)
             except FileFormatError as error:
                 problem = problem or error
                 warnings.warn(f"[checkpoint.Training] passed over: {error}", stacklevel=3)
             else:
+                self._step, self._path = self._place["step"], path
                 return True
         if problem is not None:
             raise problem
         return False
-
-    def _read(self, path: Path) -> None:
-        content = nd.load(str(path))
-        try:
-            place = json.loads(content.pop("place").asnumpy().tobytes())
-            states = content.pop("states").asnumpy().tobytes()
-            if place["version"] != _VERSION:
-                raise FileFormatError(
-                    f"{path}: expected a checkpoint of version {_VERSION}, got {place['version']}"
-                )
-            arrays: Arrays = {}
-            data: dict[str, Any] = {}
-            for name, array in content.items():
-                kind, _, rest = name.partition("/")
-                if kind == "data":
-                    data[rest] = array.asnumpy()
-                else:
-                    arrays.setdefault(rest, []).append(array)
-            place["iterator"] = None if place["iterator"] is None else place["iterator"] | data
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            if isinstance(error, FileFormatError):
-                raise
-            raise FileFormatError(f"{path}: expected a checkpoint of a training: {error!r}") from error
-        self._place, self._states, self._arrays, self._step = place, states, arrays, place["step"]
 
     def restore(self) -> bool:
         """Gives a Module the parameters of the last checkpoint, if there is one.
@@ -198,22 +171,42 @@ class Training:
         """Takes the checkpoint that waits; gives the place in the data."""
         if not self.restore():
             return None
-        near = self.folder / "states"
-        self._parts.give_states(self._states, near)
-        each = getattr(self._parts, "give_each", None)
-        if each is not None:
-            each(self._arrays)
         place = self._place
-        optimizer, schedule = self._parts.optimizer, getattr(self._parts.optimizer, "lr_scheduler", None)
-        if optimizer is not None and schedule is None and place["rate"] is not None:
-            optimizer.lr = place["rate"]
-        for thing, numbers in (
-            (schedule, place["schedule"]), (self._parts.loss_scale, place["scale"]), (self.metric, place["metric"]),
-        ):  # fmt: skip
-            if thing is not None and numbers is not None:
-                set_numbers(thing, numbers)
+        with self._naming():
+            self._parts.give_states(self._states, self._path)
+            each = getattr(self._parts, "give_each", None)
+            if each is not None:
+                each(self._arrays)
+            optimizer = self._parts.optimizer
+            schedule = getattr(optimizer, "lr_scheduler", None)
+            if optimizer is not None and schedule is None and place["rate"] is not None:
+                optimizer.lr = place["rate"]
+            for thing, numbers in (
+                (schedule, place["schedule"]), (self._parts.loss_scale, place["scale"]), (self.metric, place["metric"]),
+            ):  # fmt: skip
+                if thing is not None and numbers is not None:
+                    set_numbers(thing, numbers)
         self._waiting, self._arrays, self._states = False, {}, b""
         return place
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Errors of what a checkpoint holds name its file, and are MXNetErrors."""
+        try:
+            yield
+        except FileError:
+            raise
+        except MXNetError as error:
+            if str(self._path) in str(error):
+                raise
+            kind = next(
+                kind for kind in (ArgumentError, FileFormatError, MXNetError) if isinstance(error, kind)
+            )
+            raise kind(f"{self._path}: {error}") from error
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+            raise MXNetError(
+                f"[checkpoint.Training] {self._path}: what it holds is of another program: {error!r}"
+            ) from error
 
     # ---- writing one ----
 
@@ -241,24 +234,17 @@ class Training:
         """
         optimizer = self._parts.optimizer
         schedule, scale = getattr(optimizer, "lr_scheduler", None), self._parts.loss_scale
-        iterator, arrays_of_data = _split(begun["iterator"])
         place = {
-            "version": _VERSION, "step": self._step, "epoch": self.epoch, "batch": self.batch,
+            "step": self._step, "epoch": self.epoch, "batch": self.batch,
             "ended": ended, "begun": generators.told(begun["generators"]), "now": generators.told(now),
-            "iterator": iterator,
+            "iterator": begun["iterator"],
             "rate": None if optimizer is None else optimizer.lr,
             "schedule": None if schedule is None else numbers_of(schedule),
             "scale": None if scale is None else numbers_of(scale),
             "metric": None if self.metric is None else numbers_of(self.metric),
         }  # fmt: skip
         path = self.folder / f"checkpoint-{self._step:010}.params"
-        content = {"place": _bytes(json.dumps(place).encode()), "states": _bytes(self._parts.states(path))}
-        content |= {
-            f"data/{name}": nd.array(array, dtype=array.dtype) for name, array in arrays_of_data.items()
-        }
-        for name, each in self._parts.arrays().items():
-            content |= {f"{i:04}/{name}": array for i, array in enumerate(each)}
-        nd.save(str(path), content)
+        content.save(path, place, self._parts.states(path), self._parts.arrays())
         self._tidy()
 
     def _tidy(self) -> None:
@@ -273,21 +259,3 @@ class Training:
         for old in former[: -self.keep]:
             with suppress(FileNotFoundError), naming(old):
                 old.unlink()
-
-
-def _bytes(content: bytes) -> NDArray:
-    made: NDArray = nd.array(np.frombuffer(content, np.uint8), dtype=np.uint8)
-    return made
-
-
-def _split(state: Mapping[str, Any] | None) -> tuple[Any, dict[str, Any]]:
-    """What JSON holds of an iterator's state, and its arrays."""
-    if state is None:
-        return None, {}
-    arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray) and value.size}
-    rest = {
-        name: value.tolist() if isinstance(value, np.ndarray) else value
-        for name, value in state.items()
-        if name not in arrays
-    }
-    return rest, arrays

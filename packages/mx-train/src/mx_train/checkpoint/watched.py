@@ -82,7 +82,8 @@ class Watched:
                 for _ in self._data:
                     pass
                 self._data.reset()
-        generators.go_on(place["begun"])
+        with self._training._naming():
+            generators.go_on(place["begun"])
         batches: Iterator[Any] = iter(self._data)
         for number in range(int(place["batch"])):
             if next(batches, None) is None:
@@ -90,7 +91,8 @@ class Watched:
                     f"[Training.watch] data: the checkpoint is after batch {place['batch']} of the epoch, got {number} "
                     "batches: the data are others"
                 )
-        generators.go_on(place["now"])
+        with self._training._naming():
+            generators.go_on(place["now"])
         return batches
 
     def _epoch(
