@@ -18,7 +18,7 @@ from mx_core.errors import ArgumentError, FileFormatError, MXNetError
 from mx_io.io import DataBatch, DataDesc, DataIter, NDArrayIter
 from mx_ndarray import nd, random
 from mx_symbol import sym
-from mx_train import lr_scheduler, metric
+from mx_train import initializer, lr_scheduler, metric
 from mx_train.checkpoint import Training, content
 from mx_train.checkpoint.generators import go_on, states, told
 from mx_train.checkpoint.progress import numbers_of, set_numbers
@@ -234,6 +234,57 @@ def test_another_network_is_refused(tmp_path: Path) -> None:
     two = Module(net(), context=[cpu(0), cpu(1)])
     with pytest.raises(ArgumentError, match="'fc_weight': the checkpoint has it of 1 contexts, expected 2"):
         fit(Training(tmp_path, two), two, data())
+
+
+def two_layers(hidden: int) -> Any:
+    first = sym.FullyConnected(sym.var("data"), num_hidden=2, name="first")
+    return sym.SoftmaxOutput(sym.FullyConnected(first, num_hidden=hidden, name="second"), name="softmax")
+
+
+@pytest.mark.parametrize(
+    ("hidden", "kind", "message"),
+    [
+        (3, "float32", "second_weight: expected shape (3, 2), type float32; the checkpoint has shape (2, 2), type float32"),
+        (2, "float16", "first_weight: expected shape (2, 3), type float16; the checkpoint has shape (2, 3), type float32"),
+    ],
+)  # fmt: skip
+def test_nothing_is_taken_into_a_module_of_other_shapes_or_types(
+    hidden: int, kind: str, message: str, tmp_path: Path
+) -> None:
+    module = Module(two_layers(2))
+    fit(Training(tmp_path, module), module, data(), 1)
+    other = Module(two_layers(hidden))
+    other.bind([DataDesc("data", (5, 3), np.dtype(kind).type)], [DataDesc("softmax_label", (5,))])
+    other.init_params(initializer.One())
+    before = values(other)
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        Training(tmp_path, other).restore()
+    assert values(other) == before
+    group = other._exec_group
+    for name in ("first_weight", "second_weight"):
+        assert (group.arrays([name], "arg_dict")[0][0].asnumpy() == 1).all()
+
+
+def test_nothing_is_taken_into_a_block_of_another_type(tmp_path: Path) -> None:
+    gluon = pytest.importorskip("mx_gluon")
+
+    def made(kind: str) -> Any:
+        block = gluon.nn.HybridSequential()
+        block.add(gluon.nn.Dense(2, in_units=3), gluon.nn.Dense(2, in_units=2))
+        block[1].cast(kind)
+        block.initialize(initializer.One())
+        return block, gluon.Trainer(block.collect_params(), "sgd")
+
+    for _ in Training(tmp_path, *made("float32")).watch([1]):
+        pass
+    block, trainer = made("float16")
+    block[0].weight.set_data(nd.zeros((2, 3)))
+    with pytest.raises(
+        ArgumentError,
+        match=r"weight: expected shape \(2, 2\), type float16; the checkpoint has .* type float32",
+    ):
+        next(iter(Training(tmp_path, block, trainer).watch([1])))
+    assert (block[0].weight.data().asnumpy() == 0).all()
 
 
 @pytest.mark.parametrize("settings", [{"period": 0}, {"keep": 0}, {"period": 1.5}])

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from mx_core import drafts
 from mx_core.context import Context
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError
@@ -98,6 +100,20 @@ def _check(given: Mapping[str, list[NDArray]], own: Mapping[str, Any]) -> None:
         raise ArgumentError(f"[checkpoint.Training] the checkpoint has no {', '.join(missing)}")
 
 
+def _check_like(name: str, saved: NDArray, shape: Any, dtype: Any) -> None:
+    """Shapes may have unknown lengths, which are 0 or below, or be unknown; a type may be None."""
+    known = not shape or (
+        len(shape) == saved.ndim and all(a <= 0 or a == b for a, b in zip(shape, saved.shape, strict=True))
+    )
+    kind = None if dtype is None else np.dtype(dtype)
+    if not known or kind not in (None, np.dtype(saved.dtype)):
+        expected = ", ".join([*([f"shape {shape}"] if shape else []), *([f"type {kind}"] if kind else [])])
+        raise ArgumentError(
+            f"[checkpoint.Training] {name}: expected {expected}; the checkpoint has shape {saved.shape}, type "
+            f"{np.dtype(saved.dtype)}"
+        )
+
+
 class _Module:
     """A Module. Threads: one at a time."""
 
@@ -148,9 +164,15 @@ class _Module:
             )
         own = self.arrays()
         _check(arrays, {name: each for name, each in own.items() if not name.startswith("gradient:")})
-        for name, saved in arrays.items():
-            for value, target in zip(saved, own.get(name, ()), strict=False):
-                value.copyto(target)
+        pairs = [
+            (name, value, target)
+            for name, saved in arrays.items()
+            for value, target in zip(saved, own.get(name, ()), strict=False)
+        ]
+        for name, value, target in pairs:
+            _check_like(name, value, target.shape, target.dtype)
+        for _, value, target in pairs:
+            value.copyto(target)
         module._stale = True
         self._given = True
 
@@ -208,7 +230,8 @@ class _Block:
         own = self._parameters()
         _check(arrays, {place: parameter.list_ctx() for place, parameter in own.items()})
         for place, parameter in own.items():
-            _check_shape(parameter, arrays[place][0])
+            for saved in (*arrays[place], *arrays.get(f"gradient:{place}", ())):
+                _check_like(parameter.name, saved, parameter.shape, parameter.dtype)
         for place, parameter in own.items():
             parameter.set_data(arrays[place][0])
             if parameter._deferred_init is not None:
@@ -232,12 +255,3 @@ class _Block:
                     arrays.get(f"gradient:{place}", ()), parameter.list_grad(), strict=False
                 ):
                     value.copyto(target)
-
-
-def _check_shape(parameter: Any, array: NDArray) -> None:
-    shape = parameter.shape
-    known = shape is not None and len(shape) == array.ndim
-    if shape and (not known or any(a > 0 and a != b for a, b in zip(shape, array.shape, strict=True))):
-        raise ArgumentError(
-            f"[checkpoint.Training] {parameter.name}: expected shape {shape}, the checkpoint has {array.shape}"
-        )
