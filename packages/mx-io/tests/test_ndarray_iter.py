@@ -198,3 +198,24 @@ def test_an_iterator_goes_on_from_the_state_of_another(handle):
         other.reset()
     with pytest.raises(ShapeError, match="expected 9 examples, got 10"):
         NDArrayIter(np.arange(9), batch_size=4).load_state_dict(source.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind", "message"),
+    [
+        (None, ArgumentError, "expected what state_dict gave, got None"),
+        ({}, ArgumentError, "expected what state_dict gave, got {}"),
+        ({"rows": range(1, 11)}, ArgumentError, "rows: expected numbers from 0 to 9, got 1 to 10"),
+        ({"carried": [-1]}, ArgumentError, "carried: expected numbers from 0 to 9, got -1 to -1"),
+        ({"rows": range(3)}, ShapeError, "rows: expected 10 examples, got 3"),
+        ({"idx": ["a"] * 10}, ArgumentError, "idx: expected a list of whole numbers"),
+        ({"idx": 3}, ArgumentError, "idx: expected a list of whole numbers"),
+        ({"rows": [[1], [2, 3]]}, ArgumentError, "rows: expected whole numbers"),
+    ],
+)
+def test_another_state_is_refused_and_changes_nothing(changed, kind, message):
+    source = NDArrayIter(np.arange(10), batch_size=4, last_batch_handle="roll_over")
+    state = {"idx": np.arange(9, -1, -1), "rows": np.arange(10), "carried": np.array([3])}
+    with pytest.raises(kind, match=message):
+        source.load_state_dict({**state, **changed} if changed else changed)
+    assert epoch(source) == [([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0)]

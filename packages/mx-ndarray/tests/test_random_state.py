@@ -68,11 +68,20 @@ def test_contexts_that_were_not_asked_for_begin_with_the_seed() -> None:
 
 
 @pytest.mark.parametrize(
-    "state", [{}, {"seed": 1}, {"seed": "x", "streams": []}, {"seed": 1, "streams": [1]}]
-)
-def test_other_things_are_refused(state: Any) -> None:
+    "state",
+    [
+        None, {}, {"seed": 1}, {"seed": "x", "streams": []}, {"seed": 1.5, "streams": []}, {"seed": 1, "streams": [1]},
+        {"seed": 1, "streams": [["cpu", 0, None]]}, {"seed": 1, "streams": [["cpu", 0, None, "x", 2]]},
+        {"seed": 1, "streams": [["cpu", 0, None, 1, -5]]}, {"seed": 1, "streams": [["cpu", 0, None, 1, 1 << 64]]},
+        {"seed": 1, "streams": [["cpu", 0, "x", 1, 2]]}, {"seed": 1, "streams": [[[], 0, None, 1, 2]]},
+    ],
+)  # fmt: skip
+def test_other_things_are_refused_and_change_nothing(state: Any) -> None:
+    random.seed(8)
+    before = random.get_state()
     with pytest.raises(ArgumentError, match="expected what get_state gave"):
         random.set_state(state)
+    assert random.get_state() == before
 
 
 def test_streams_of_another_provider_are_refused() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from mx_core import cpu
-from mx_core.errors import ArgumentError, FileFormatError, MXNetError
+from mx_core.errors import ArgumentError, FileFormatError, MXNetError, NotAFolderError
 from mx_io.io import DataBatch, DataDesc, DataIter, NDArrayIter
 from mx_ndarray import nd, random
 from mx_symbol import sym
@@ -373,6 +373,38 @@ def test_less_data_than_before_are_refused(tmp_path: Path) -> None:
     source.end = 1
     with pytest.raises(ArgumentError, match="the checkpoint is after batch 3 of the epoch, got 1 batches"):
         fit(Training(tmp_path, again), again, source)
+
+
+def test_data_without_a_state_are_refused_after_data_with_one(tmp_path: Path) -> None:
+    module = Module(net())
+    fit(Training(tmp_path, module), module, data(), 1)
+    again = Module(net())
+    with pytest.raises(
+        ArgumentError, match=r"state of its data \(.*rows.*\), and Counting takes none: the data are others"
+    ):
+        fit(Training(tmp_path, again), again, Counting())
+
+
+def test_the_state_of_other_data_is_refused(tmp_path: Path) -> None:
+    class Others(Counting):
+        def load_state_dict(self, state: Any) -> None:
+            self.place = state["position"]
+
+    module = Module(net())
+    fit(Training(tmp_path, module), module, data(), 1)
+    again = Module(net())
+    with pytest.raises(
+        ArgumentError, match="Others cannot take the state .* the data are others: KeyError\\('position'\\)"
+    ):
+        fit(Training(tmp_path, again), again, Others())
+
+
+def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for path in (file, file / "below"):
+        with pytest.raises(NotAFolderError, match=re.escape(str(path))):
+            Training(path, Module(net()))
 
 
 # ---- what a checkpoint has of other things ----

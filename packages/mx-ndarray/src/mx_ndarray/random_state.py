@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -102,13 +103,9 @@ def set_state(state: Mapping[str, Any]) -> None:
     ------
     ArgumentError  the state is something else, or the random streams of this program come from another provider
     """
-    try:
-        whole, streams = int(state["seed"]), [tuple(each) for each in state["streams"]]
-        contexts = [Context(kind, number) for kind, number, *_ in streams]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ArgumentError(f"[random.set_state] expected what get_state gave, got {state!r:.200}") from error
+    whole, streams = _parsed(state)
     seed(whole)
-    for ctx, (_, _, own, key, offset) in zip(contexts, streams, strict=True):
+    for ctx, own, key, offset in streams:
         if own is not None:
             seed(own, ctx)
         provider = services.random(ctx.device_type)
@@ -118,3 +115,20 @@ def set_state(state: Mapping[str, Any]) -> None:
                 f"[random.set_state] the stream of {ctx} has the key {found}, expected {key}: the state is of a "
                 f"program whose streams {type(provider).__module__} does not make"
             )
+
+
+def _parsed(state: Mapping[str, Any]) -> tuple[int, list[tuple[Context, int | None, int, int]]]:
+    """The seed; and context, seed of its own, key and offset of each stream."""
+    try:
+        streams = []
+        for kind, number, own, key, offset in state["streams"]:
+            ctx, place = Context(kind, number), operator.index(offset)
+            if not 0 <= place < 1 << 64:
+                raise ValueError(f"offset: expected a whole number of 64 bits, got {place}")
+            services.random(ctx.device_type)
+            streams.append((ctx, None if own is None else operator.index(own), operator.index(key), place))
+        return operator.index(state["seed"]), streams
+    except (ArgumentError, LookupError, TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"[random.set_state] expected what get_state gave, got {state!r:.200}: {error}"
+        ) from error

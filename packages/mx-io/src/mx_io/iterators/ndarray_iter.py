@@ -166,13 +166,35 @@ class NDArrayIter(DataIter):
 
         Raises
         ------
-        ShapeError  it had another number of examples
+        ShapeError     it had another number of examples
+        ArgumentError  the state is something else, or has numbers of examples that are not there
         """
-        idx, rows, carried = (np.array(state[name], np.int64) for name in ("idx", "rows", "carried"))
-        if len(idx) != self.num_data:
-            raise ShapeError(f"[NDArrayIter] state: expected {self.num_data} examples, got {len(idx)}")
+        idx, rows, carried = (self._numbers(state, name) for name in ("idx", "rows", "carried"))
         self.idx, self._rows, self._carried = idx, rows, carried
         self._take_order()
+
+    def _numbers(self, state: Mapping[str, Any], name: str) -> npt.NDArray[np.int64]:
+        """A copy of one array of a state."""
+        if not isinstance(state, Mapping) or name not in state:
+            raise ArgumentError(f"[NDArrayIter] state: expected what state_dict gave, got {state!r:.80}")
+        try:
+            given = np.asarray(state[name])
+        except ValueError as error:  # lists of several lengths
+            raise ArgumentError(f"[NDArrayIter] state: {name}: expected whole numbers: {error}") from error
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            raise ArgumentError(
+                f"[NDArrayIter] state: {name}: expected a list of whole numbers, got {state[name]!r:.80}"
+            )
+        if name != "carried" and len(given) != self.num_data:
+            raise ShapeError(
+                f"[NDArrayIter] state: {name}: expected {self.num_data} examples, got {len(given)}"
+            )
+        if given.size and not (given.min() >= 0 and given.max() < self.num_data):
+            raise ArgumentError(
+                f"[NDArrayIter] state: {name}: expected numbers from 0 to {self.num_data - 1}, got {given.min()} to "
+                f"{given.max()}"
+            )
+        return np.array(given, np.int64)
 
     def iter_next(self) -> bool:
         self.cursor += self.batch_size

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import warnings
@@ -11,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from mx_core.errors import ArgumentError, FileError, FileFormatError, MXNetError
+from mx_core.errors import ArgumentError, ExistingFileError, FileError, FileFormatError, MXNetError
 from mx_core.files import naming
 from mx_train.checkpoint import content, generators
 from mx_train.checkpoint.parts import Arrays, parts_of
@@ -50,6 +51,7 @@ class Training:
     Raises
     ------
     ArgumentError    the arguments are something else
+    FileError        the folder cannot be made, or a file has its name
     FileFormatError  no checkpoint in the folder can be read, though there are some
 
     Examples
@@ -79,7 +81,11 @@ class Training:
                 raise ArgumentError(f"[checkpoint.Training] {name}: expected at least 1, got {value!r}")
         self._parts = parts_of(network, trainer)
         self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with naming(self.folder):
+                self.folder.mkdir(parents=True, exist_ok=True)
+        except ExistingFileError as error:
+            raise FileError.of(errno.ENOTDIR, str(self.folder)) from error
         self.period, self.keep, self.metric = period, keep, metric
         self._step = 0
         self._place: dict[str, Any] = {"epoch": 0, "batch": 0}
@@ -129,7 +135,8 @@ class Training:
     # ---- taking a checkpoint ----
 
     def _files(self) -> list[tuple[int, Path]]:
-        found = [(_NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
+        with naming(self.folder):
+            found = [(_NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
         return sorted((int(match[1]), path) for match, path in found if match)
 
     def _find(self) -> bool:

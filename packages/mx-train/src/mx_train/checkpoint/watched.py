@@ -76,7 +76,7 @@ class Watched:
     def _found(self, place: Mapping[str, Any]) -> Iterator[Any]:
         """The iterator at the place of a checkpoint."""
         if place["iterator"] is not None:
-            self._data.load_state_dict(place["iterator"])
+            self._load(place["iterator"])
         elif hasattr(self._data, "reset"):
             for _ in range(int(place["epoch"])):
                 for _ in self._data:
@@ -94,6 +94,24 @@ class Watched:
         with self._training._naming():
             generators.go_on(place["now"])
         return batches
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        """Gives the data the state that those of the checkpoint had."""
+        load = getattr(self._data, "load_state_dict", None)
+        kind = type(self._data).__name__
+        if load is None:
+            raise ArgumentError(
+                f"[Training.watch] data: the checkpoint has a state of its data ({', '.join(state)}), and {kind} takes "
+                "none: the data are others"
+            )
+        with self._training._naming():
+            try:
+                load(state)
+            except (LookupError, TypeError, AttributeError) as error:
+                raise ArgumentError(
+                    f"[Training.watch] data: {kind} cannot take the state of the checkpoint's data "
+                    f"({', '.join(state)}): the data are others: {error!r}"
+                ) from error
 
     def _epoch(
         self, batches: Iterator[Any], done: int, begun: Mapping[str, Any], was_taken: bool
