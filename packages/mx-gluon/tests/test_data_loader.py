@@ -190,7 +190,9 @@ def test_nothing_is_left_of_a_program_that_was_killed(tmp_path: Any) -> None:
 
 
 def test_control_c_ends_the_iteration() -> None:
-    batches = iter(data.DataLoader(Calls(lambda i: time.sleep(0.05), 1000), 2, num_workers=2, batchify_fn=len))
+    batches = iter(
+        data.DataLoader(Calls(lambda i: time.sleep(0.05), 1000), 2, num_workers=2, batchify_fn=len)
+    )
     next(batches)
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
