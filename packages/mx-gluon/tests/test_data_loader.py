@@ -190,15 +190,18 @@ def test_nothing_is_left_of_a_program_that_was_killed(tmp_path: Any) -> None:
 
 
 def test_control_c_ends_the_iteration() -> None:
-    batches = iter(
-        data.DataLoader(Calls(lambda i: time.sleep(0.05), 1000), 2, num_workers=2, batchify_fn=len)
-    )
-    next(batches)
-    began = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-        list(batches)
-    assert time.monotonic() - began < 5
+    loader = data.DataLoader(Calls(lambda i: time.sleep(0.05), 1000), 2, num_workers=2, batchify_fn=len)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    try:
+        batches = iter(loader)
+        next(batches)
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+            list(batches)
+        assert time.monotonic() - began < 5
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_forked_program_has_processes_of_its_own() -> None:
