@@ -425,3 +425,11 @@ def test_a_loader_goes_on_from_the_state_of_another(workers: int) -> None:
     other.load_state_dict(state)
     np.random.set_state(generator)
     assert iteration(other) == expected != first
+
+
+@pytest.mark.parametrize("state", [None, {}, {"position": 1}, {"iterations": "x"}, {"iterations": -1}])
+def test_the_state_of_something_else_is_refused_and_changes_nothing(state: Any) -> None:
+    loader = data.DataLoader([1, 2, 3], 2)
+    with pytest.raises(ArgumentError, match=r"^\[DataLoader\] state: "):
+        loader.load_state_dict(state)
+    assert loader.state_dict() == {"iterations": 0}

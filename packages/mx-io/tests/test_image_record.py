@@ -71,6 +71,16 @@ def test_descriptions_have_mxnets_names_and_shapes(numbered):
     assert source.provide_label == [("softmax_label", (3,))]
     named = ImageRecordIter(**numbered, data_name="image", label_name="kind")
     assert (named.provide_data[0].name, named.provide_label[0].name) == ("image", "kind")
+    assert source.provide_label[0].layout == "NCHW"
+
+
+@pytest.mark.parametrize("state", [None, {}, {"position": None}, {"position": -3}, {"idx": 1}])
+def test_the_state_of_something_else_is_refused_and_changes_nothing(numbered, state):
+    source = ImageRecordIter(**numbered)
+    source.next()
+    with pytest.raises(ArgumentError, match=r"^\[ImageRecordIter\] state: "):
+        source.load_state_dict(state)
+    assert source.next().label[0].asnumpy().tolist() == [30, 40, 50]
 
 
 def test_parameters_may_be_text(numbered):

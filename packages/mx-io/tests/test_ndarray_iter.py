@@ -204,7 +204,7 @@ def test_an_iterator_goes_on_from_the_state_of_another(handle):
     ("changed", "kind", "message"),
     [
         (None, ArgumentError, "expected what state_dict gave, got None"),
-        ({}, ArgumentError, "expected what state_dict gave, got {}"),
+        ({}, ArgumentError, r"with 'idx', got the keys \[\]"),
         ({"rows": range(1, 11)}, ArgumentError, "rows: expected numbers from 0 to 9, got 1 to 10"),
         ({"carried": [-1]}, ArgumentError, "carried: expected numbers from 0 to 9, got -1 to -1"),
         ({"rows": range(3)}, ShapeError, "rows: expected 10 examples, got 3"),
@@ -219,3 +219,33 @@ def test_another_state_is_refused_and_changes_nothing(changed, kind, message):
     with pytest.raises(kind, match=message):
         source.load_state_dict({**state, **changed} if changed else changed)
     assert epoch(source) == [([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0)]
+
+
+def test_later_changes_of_the_given_arrays_do_not_reach_the_batches():
+    values, numbers = np.arange(4, dtype=np.float32), nd.array([0, 10, 20, 30])
+    source = NDArrayIter(values, numbers, batch_size=4)
+    values[:] = -1
+    numbers[:] = -1
+    batch = source.next()
+    assert batch.data[0].asnumpy().tolist() == [0, 1, 2, 3]
+    assert batch.label[0].asnumpy().tolist() == [0, 10, 20, 30]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_data_and_labels_can_be_replaced_as_in_mxnet(shuffle):
+    source = NDArrayIter(np.arange(6), np.arange(6) * 10, batch_size=6, shuffle=shuffle)
+    source.data = [(name, array * 2) for name, array in source.data]
+    before = source.next()
+    assert np.array_equal(before.data[0].asnumpy() * 5, before.label[0].asnumpy())
+    source.reset()
+    after = source.next()
+    assert np.array_equal(after.data[0].asnumpy() * 5, after.label[0].asnumpy())
+    source.label = []
+    source.data = {"one": np.ones((6, 2)), "two": nd.zeros((6,), dtype="int32")}
+    source.reset()
+    assert [desc.name for desc in source.provide_data] == ["one", "two"] and source.num_source == 2
+    batch = source.next()
+    assert batch.data[0].shape == (6, 2) and batch.data[1].dtype == np.int32 and batch.label == []
+    with pytest.raises(ShapeError, match="data: expected 6 examples as the iterator has, got 5"):
+        source.data = np.zeros(5)
+    assert len(source.data) == 2

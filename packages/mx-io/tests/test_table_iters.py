@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from mx_core.errors import FileFormatError
+from mx_core.errors import ArgumentError, FileFormatError
 from mx_io.io import CSVIter, MNISTIter
 
 
@@ -118,3 +118,44 @@ def test_an_iterator_goes_on_from_the_state_of_another(tmp_path):
     assert [epoch(other), epoch(other)] == [epoch(source), epoch(source)] == [
         [[2, 3, 4], [5, 6, 0]], [[1, 2, 3], [4, 5, 6]],
     ]  # fmt: skip
+
+
+FOREIGN = [
+    (None, r"expected what state_dict gave, got None"),
+    ({}, r"with 'position', got the keys \[\]"),
+    ({"iterations": 3}, r"with 'position', got the keys \['iterations'\]"),
+    ({"position": "three"}, r"position: expected a whole number of 0 or more, got 'three'"),
+    ({"position": -1}, r"got -1"),
+    ({"position": 1.5}, r"got 1.5"),
+    ({"position": True}, r"got True"),
+    ({"position": np.arange(2)}, r"got array"),
+    ({"position": 2**70}, r"got 1180591620717411303424"),
+]
+
+
+@pytest.mark.parametrize(("state", "message"), FOREIGN)
+def test_the_state_of_something_else_is_refused_and_changes_nothing(tmp_path, digits, state, message):
+    file = tmp_path / "data.csv"
+    file.write_text("0\n1\n2")
+    for source in (CSVIter(data_csv=str(file), data_shape=(1,), batch_size=2), MNISTIter(**digits[0])):
+        first = next(iter(source)).label[0].asnumpy()
+        source.reset()
+        before = source.state_dict()
+        with pytest.raises(ArgumentError, match=rf"^\[{type(source).__name__}\] state: .*{message}"):
+            source.load_state_dict(state)
+        assert source.state_dict() == before and first.size
+
+
+def test_a_state_may_come_back_from_a_file_as_an_array(tmp_path):
+    file = tmp_path / "data.csv"
+    file.write_text("0\n1\n2")
+    source = CSVIter(data_csv=str(file), data_shape=(1,), batch_size=2)
+    source.load_state_dict({"position": np.array(2)})
+    assert next(source).data[0].asnumpy()[:, 0].tolist() == [2, 0]
+
+
+def test_labels_have_the_layout_of_mxnet(tmp_path):
+    file = tmp_path / "data.csv"
+    file.write_text("0\n1\n2")
+    source = CSVIter(data_csv=str(file), data_shape=(1,), batch_size=2)
+    assert repr(source.provide_label) == "[DataDesc[softmax_label,(2,),<class 'numpy.float32'>,NCHW]]"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mx_core import cpu
+from mx_core.errors import ArgumentError
 from mx_io.io import DataBatch
 from mx_ndarray import nd
 from mx_symbol import sym
@@ -130,3 +131,25 @@ def test_an_iterator_over_sentences_goes_on_from_the_state_of_another() -> None:
     source.reset()
     other.load_state_dict(source.state_dict())
     assert epoch(other) == epoch(source)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (None, "expected what state_dict gave, got None"),
+        ({"idx": None}, "idx: expected numbers|idx: expected shape"),
+        ({"idx": [[0, 0]] * 3}, r"idx: expected shape \(4, 2\), got \(3, 2\)"),
+        ({"idx": [[0, 0]] * 4}, "idx: expected the same batches in another order"),
+        ({"rows1": [[1], [2, 3]]}, "rows1: expected numbers of shape"),
+        ({"rows1": np.zeros((3, 3))}, r"rows1: expected shape \(10, 3\), got \(3, 3\)"),
+        ({"rows1": ...}, "with 'rows1', got the keys"),
+    ],
+)
+def test_the_state_of_other_sentences_is_refused_and_changes_nothing(changed: Any, message: str) -> None:
+    source = BucketSentenceIter([list(range(i, i + 2 + i % 2)) for i in range(1, 21)], 4, buckets=[2, 3])
+    before = source.state_dict()
+    state = None if changed is None else {k: v for k, v in {**before, **changed}.items() if v is not ...}
+    with pytest.raises(ArgumentError, match=rf"^\[BucketSentenceIter\] state: .*({message})"):
+        source.load_state_dict(state)
+    for name, value in source.state_dict().items():
+        assert np.array_equal(value, before[name])

@@ -21,6 +21,7 @@ from mx_gluon.data.processes import ProcessPool
 from mx_gluon.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from mx_gluon.data.worker import Task
 from mx_gluon.errors import RefusedError, WorkerError, WorkerTimeoutError
+from mx_io.iterators.states import whole_number
 
 __all__ = ["DataLoader", "default_batchify_fn", "default_mp_batchify_fn"]
 
@@ -149,8 +150,12 @@ class DataLoader:
         """The next iteration draws what that of a loader of the same data was to draw when `state_dict` was called.
 
         That needs the same state of `numpy.random`, too.
+
+        Raises
+        ------
+        ArgumentError  the state is something else; nothing changes
         """
-        self._iterations = int(state["iterations"])
+        self._iterations = whole_number(state, "iterations", "DataLoader")
         self._iter = None
 
     # ---- batches ----

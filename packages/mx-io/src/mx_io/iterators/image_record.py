@@ -19,6 +19,7 @@ from mx_io.iterators.image_params import NORMALISING, ImageRecordParams, augment
 from mx_io.iterators.image_source import ImageBuffers, ImageMemory, ImageSource
 from mx_io.iterators.order import BatchPlan, ExampleOrder
 from mx_io.iterators.prefetch import Prefetcher
+from mx_io.iterators.states import whole_number
 
 
 @documented(ImageRecordParams)
@@ -80,9 +81,7 @@ class ImageRecordIter(BatchIter):
         shape = (p.batch_size, *p.data_shape)
         label_shape = (p.batch_size,) if p.label_width == 1 else (p.batch_size, p.label_width)
         self.provide_data = [DataDesc(data_name, shape, self._dtype.type)]
-        self.provide_label = [
-            DataDesc(label_name, label_shape, np.float32, "N" if p.label_width == 1 else "NC")
-        ]
+        self.provide_label = [DataDesc(label_name, label_shape, np.float32)]
         depth = max(1, min(p.prefetch_buffer, 16))
         native = np.uint8 if self._dtype == np.uint8 else np.float32
         memory = ImageMemory(BufferPool(shape, native, keep=depth + 2), p.label_width)
@@ -108,8 +107,13 @@ class ImageRecordIter(BatchIter):
         return {"position": self._order.position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Begins the epoch that an iterator of the same data was to begin when `state_dict` was called."""
-        self._order.position = int(state["position"])
+        """Begins the epoch that an iterator of the same data was to begin when `state_dict` was called.
+
+        Raises
+        ------
+        ArgumentError  the state is something else; nothing changes
+        """
+        self._order.position = whole_number(state, "position", type(self).__name__)
         self.reset()
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from mx_core.errors import ArgumentError, ShapeError
 from mx_io.arrays import to_ndarray
 from mx_io.iterators.base import DataDesc, DataIter
 from mx_io.iterators.sources import named_sources, take
+from mx_io.iterators.states import entry
 
 if TYPE_CHECKING:
     from mx_ndarray import NDArray
@@ -39,7 +40,8 @@ class NDArrayIter(DataIter):
 
     Notes
     -----
-    Batches are copies: changing one does not change the data. For one consuming thread.
+    The data are copied, datasets excepted, and so are batches: changing an array or a batch does not change the
+    data. For one consuming thread.
 
     Examples
     --------
@@ -86,11 +88,7 @@ class NDArrayIter(DataIter):
     def _count(self) -> int:
         first, source = self._data[0]
         count = int(source.shape[0])
-        for name, other in self._data + self._label:
-            if other.shape[0] != count:
-                raise ShapeError(
-                    f"[NDArrayIter] {name}: expected {count} examples as {first} has, got {other.shape[0]}"
-                )
+        self._check_lengths(self._data + self._label, count, first)
         if count == 0 or (self.last_batch_handle != "pad" and count < self.batch_size):
             raise ArgumentError(
                 f"[NDArrayIter] batch_size: expected at most the number of examples, {count}, "
@@ -115,18 +113,48 @@ class NDArrayIter(DataIter):
 
     @property
     def data(self) -> list[tuple[str, Any]]:
-        """Name and array of each input: all examples in the present order, copied; data sets of files as they are."""
+        """Name and array of each input: all examples in the present order, copied; data sets of files as they are.
+
+        It can be set: to (name, array) pairs, or to what the constructor takes, of as many examples.
+        """
         return [(name, self._whole(source)) for name, source in self._data]
+
+    @data.setter
+    def data(self, given: Any) -> None:
+        self._data = self._replacement(given, False, "data")
+        self.num_source = len(self._data)
 
     @property
     def label(self) -> list[tuple[str, Any]]:
         """Name and array of each label, as `data`."""
         return [(name, self._whole(source)) for name, source in self._label]
 
+    @label.setter
+    def label(self, given: Any) -> None:
+        self._label = self._replacement(given, True, "softmax_label")
+
     @property
     def data_list(self) -> list[Any]:
         """The arrays of `data` and `label`."""
         return [array for _, array in self.data + self.label]
+
+    def _replacement(self, given: Any, allow_empty: bool, name: str) -> list[tuple[str, Any]]:
+        """Sources of arrays that have their examples in the present order."""
+        if isinstance(given, list | tuple) and given and all(isinstance(pair, tuple) for pair in given):
+            given = dict(given)
+        sources = named_sources(given, allow_empty, name)
+        self._check_lengths(sources, self.num_data, "the iterator")
+        if np.array_equal(self._rows, np.arange(self.num_data)):
+            return sources
+        place = np.argsort(self._rows)
+        return [(name, take(source, place)) for name, source in sources]
+
+    def _check_lengths(self, sources: list[tuple[str, Any]], count: int, first: str) -> None:
+        for name, source in sources:
+            if source.shape[0] != count:
+                raise ShapeError(
+                    f"[NDArrayIter] {name}: expected {count} examples as {first} has, got {source.shape[0]}"
+                )
 
     def _whole(self, source: Any) -> Any:
         return to_ndarray(source[self._rows]) if isinstance(source, np.ndarray) else source
@@ -175,10 +203,8 @@ class NDArrayIter(DataIter):
 
     def _numbers(self, state: Mapping[str, Any], name: str) -> npt.NDArray[np.int64]:
         """A copy of one array of a state."""
-        if not isinstance(state, Mapping) or name not in state:
-            raise ArgumentError(f"[NDArrayIter] state: expected what state_dict gave, got {state!r:.80}")
         try:
-            given = np.asarray(state[name])
+            given = np.asarray(entry(state, name, "NDArrayIter"))
         except ValueError as error:  # lists of several lengths
             raise ArgumentError(f"[NDArrayIter] state: {name}: expected whole numbers: {error}") from error
         if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):

@@ -16,8 +16,8 @@ from mx_io.arrays import to_numpy
 def named_sources(data: Any, allow_empty: bool, default_name: str) -> list[tuple[str, Any]]:
     """(name, array) pairs from an array, a list of arrays or a mapping from names.
 
-    NumPy arrays become float32, as `mx.nd.array` makes them; NDArrays keep their type; what can only be
-    sliced (an h5py dataset) stays where it is.
+    NumPy arrays become float32, as `mx.nd.array` makes them; NDArrays keep their type; both are copied. What can
+    only be sliced (an h5py dataset) stays where it is.
     """
     if data is None:
         data = []
@@ -46,7 +46,7 @@ def _source(name: str, array: Any) -> Any:
     if _is_dataset(array):
         return array
     try:
-        converted = np.asarray(array, np.float32)
+        converted = np.array(array, np.float32)
     except (TypeError, ValueError) as error:
         raise DTypeError(f"[NDArrayIter] {name}: expected numbers, got {type(array).__name__}") from error
     if converted.ndim == 0:

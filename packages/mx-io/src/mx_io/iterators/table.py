@@ -11,6 +11,7 @@ import numpy as np
 from mx_io.arrays import to_ndarray
 from mx_io.iterators.base import BatchIter, DataBatch, DataDesc
 from mx_io.iterators.order import ExampleOrder
+from mx_io.iterators.states import whole_number
 
 
 class TableIter(BatchIter):
@@ -31,7 +32,7 @@ class TableIter(BatchIter):
         self._plans = order.epoch()
         shapes = [(order.batch_size, *array.shape[1:]) for array in (data, label)]
         self.provide_data = [DataDesc(data_name, shapes[0], data.dtype.type)]
-        self.provide_label = [DataDesc(label_name, shapes[1], label.dtype.type, "N")]
+        self.provide_label = [DataDesc(label_name, shapes[1], label.dtype.type)]
 
     def reset(self) -> None:
         """Begin the next epoch."""
@@ -43,8 +44,13 @@ class TableIter(BatchIter):
         return {"position": self._order.position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Begins the epoch that an iterator of the same data was to begin when `state_dict` was called."""
-        self._order.position = int(state["position"])
+        """Begins the epoch that an iterator of the same data was to begin when `state_dict` was called.
+
+        Raises
+        ------
+        ArgumentError  the state is something else; nothing changes
+        """
+        self._order.position = whole_number(state, "position", type(self).__name__)
         self.reset()
 
     def _make(self) -> DataBatch:

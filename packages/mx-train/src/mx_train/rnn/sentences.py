@@ -13,6 +13,7 @@ import numpy as np
 
 from mx_core.errors import ArgumentError
 from mx_io.io import DataBatch, DataDesc, DataIter
+from mx_io.iterators.states import entry
 from mx_ndarray import NDArray, nd
 
 
@@ -194,9 +195,25 @@ class BucketSentenceIter(DataIter):
         return {"idx": np.array(self.idx), **{f"rows{i}": rows.copy() for i, rows in enumerate(self.data)}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Begins the epoch that an iterator of the same data was to begin when `state_dict` was called."""
-        self.idx = [(int(i), int(begin)) for i, begin in state["idx"]]
-        self.data = [np.array(state[f"rows{i}"], self.dtype) for i in range(len(self.data))]
+        """Begins the epoch that an iterator of the same data was to begin when `state_dict` was called.
+
+        Raises
+        ------
+        ArgumentError  the state is something else, or of other data; nothing changes
+        """
+        idx = _array(entry(state, "idx", "BucketSentenceIter"), "idx", np.int64, (len(self.idx), 2))
+        if sorted(map(tuple, idx.tolist())) != sorted(self.idx):
+            raise ArgumentError(
+                "[BucketSentenceIter] state: idx: expected the same batches in another order, got those of other "
+                "sentences or of another batch_size"
+            )
+        names = [f"rows{i}" for i in range(len(self.data))]
+        data = [
+            _array(entry(state, name, "BucketSentenceIter"), name, self.dtype, rows.shape)
+            for name, rows in zip(names, self.data, strict=True)
+        ]
+        self.idx = [(i, begin) for i, begin in idx.tolist()]
+        self.data = data
         self.curr_idx = 0
 
     def next(self) -> DataBatch:
@@ -225,3 +242,16 @@ class BucketSentenceIter(DataIter):
             provide_data=[self._described(self.data_name, length)],
             provide_label=[self._described(self.label_name, length)],
         )
+
+
+def _array(value: Any, name: str, dtype: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """A copy of one array of a state."""
+    try:
+        made = np.array(value, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ArgumentError(
+            f"[BucketSentenceIter] state: {name}: expected numbers of shape {shape}: {error}"
+        ) from error
+    if made.shape != shape:
+        raise ArgumentError(f"[BucketSentenceIter] state: {name}: expected shape {shape}, got {made.shape}")
+    return made
