@@ -82,11 +82,28 @@ Axis area_axis(int64_t from, int64_t to) {
   return axis;
 }
 
-Axis make_axis(int64_t from, int64_t to, Interpolation kernel) {
-  if (kernel == Interpolation::kArea) {
-    return to < from ? area_axis(from, to) : point_axis(from, to, Interpolation::kLinear);
+// For enlarging by area: two old positions, by the parts of the new one that they cover.
+Axis partial_axis(int64_t from, int64_t to) {
+  Axis axis;
+  axis.taps = 2;
+  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  const double grow = static_cast<double>(to) / static_cast<double>(from);
+  for (int64_t i = 0; i < to; ++i) {
+    const auto left = static_cast<int64_t>(std::floor(static_cast<double>(i) * scale));
+    const double end = static_cast<double>(i + 1) - static_cast<double>(left + 1) * grow;
+    const auto after = static_cast<float>(end <= 0.0 ? 0.0 : end - std::floor(end));
+    for (int t = 0; t < 2; ++t) {
+      axis.positions.push_back(static_cast<int32_t>(std::clamp<int64_t>(left + t, 0, from - 1)));
+      axis.weights.push_back(t == 0 ? 1.0F - after : after);
+    }
   }
-  return point_axis(from, to, kernel);
+  return axis;
+}
+
+// `smaller`: no side of the image grows.
+Axis make_axis(int64_t from, int64_t to, Interpolation kernel, bool smaller) {
+  if (kernel != Interpolation::kArea) return point_axis(from, to, kernel);
+  return smaller ? area_axis(from, to) : partial_axis(from, to);
 }
 
 void nearest(const ImageView& source, uint8_t* out, int64_t height, int64_t width) {
@@ -155,8 +172,9 @@ void resize(const ImageView& source, uint8_t* out, int64_t height, int64_t width
     nearest(source, out, height, width);
     return;
   }
-  const Axis rows = make_axis(source.height, height, kernel);
-  const Axis columns = make_axis(source.width, width, kernel);
+  const bool smaller = height <= source.height && width <= source.width;
+  const Axis rows = make_axis(source.height, height, kernel, smaller);
+  const Axis columns = make_axis(source.width, width, kernel, smaller);
   FilteredRows filtered(source, columns, width, rows.taps);
   std::vector<float> sums(row_values);
   for (int64_t y = 0; y < height; ++y) {

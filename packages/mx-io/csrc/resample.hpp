@@ -11,7 +11,8 @@ namespace mx::io {
 enum class Interpolation { kNearest = 0, kLinear = 1, kCubic = 2, kArea = 3, kLanczos = 4 };
 
 // Resizes `source` to height × width pixels at `out` (adjacent rows).  All sizes are positive.
-// Area means box averaging where an axis shrinks and linear where it grows.
+// Area means box averaging unless a side grows; then it means the mixture of two pixels by the parts of the new one
+// that they cover, on both axes.
 void resize(const ImageView& source, uint8_t* out, int64_t height, int64_t width, Interpolation kernel);
 
 // Code 9 chooses by direction: area when shrinking, cubic when growing, linear otherwise.
