@@ -54,16 +54,20 @@ class Concat(Operator[ConcatParam]):
     def infer_shape(self, p: ConcatParam, s: Shapes) -> None:
         """Other axes are equal; one unknown extent follows from the output."""
         names = self.inputs(p)
-        shapes = [s.get(name) for name in names]
-        known = next((shape for shape in shapes if shape is not None), s.get("output"))
-        if known is None:
+        known = [shape for name in (*names, "output") if (shape := s.get(name)) is not None]
+        if not known:
             return
-        axis = checked_axis(p.dim, len(known), s, "dim")
-        common = (*known[:axis], -1, *known[axis + 1 :])
+        rank = len(known[0])
+        axis = checked_axis(p.dim, rank, s, "dim")
         for name in (*names, "output"):
             shape = s.get(name)
-            if shape is not None and len(shape) != len(common):
-                raise s.error(f"{name}: expected {len(common)} dimensions, got {shape}")
+            if shape is not None and len(shape) != rank:
+                raise s.error(f"{name}: expected {rank} dimensions, got {shape}")
+        # The first that knows an extent gives it; assigning it to one with another extent raises.
+        common = [next((shape[i] for shape in known if shape[i] >= 0), -1) for i in range(rank)]
+        common[axis] = -1
+        for name in (*names, "output"):
+            shape = s.get(name)
             own = -1 if shape is None else shape[axis]
             s.assign(name, (*common[:axis], own, *common[axis + 1 :]))
         extents = [s.ranked(name)[axis] for name in names]
@@ -135,11 +139,12 @@ class SliceChannel(Operator[SliceChannelParam]):
         s.unify(self.outputs(p))
         data, piece = s.get("data"), s.get(self.outputs(p)[0])
         n = p.num_outputs
+        if piece is not None:
+            axis = checked_axis(p.axis, len(piece) + p.squeeze_axis, s)
+            extent = n if p.squeeze_axis else piece[axis] * n if piece[axis] >= 0 else -1
+            s.assign("data", (*piece[:axis], extent, *piece[axis + (not p.squeeze_axis) :]))
+            data = s.get("data")
         if data is None:
-            if piece is not None and not p.squeeze_axis:
-                axis = checked_axis(p.axis, len(piece), s)
-                extent = piece[axis] * n if piece[axis] >= 0 else -1
-                s.assign("data", (*piece[:axis], extent, *piece[axis + 1 :]))
             return
         axis = checked_axis(p.axis, len(data), s)
         if data[axis] >= 0 and data[axis] % n:

@@ -99,6 +99,7 @@ class SliceAxis(Operator[SliceAxisParam]):
             return
         axis = checked_axis(p.axis, len(data), s)
         if data[axis] < 0:
+            s.assign("output", data)
             return
         first, last, _ = slice(p.begin, p.end).indices(data[axis])
         if first >= last:

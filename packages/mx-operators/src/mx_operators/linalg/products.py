@@ -108,7 +108,7 @@ class BatchDot(Operator[DotParam]):
     arguments = ("lhs", "rhs")
 
     def infer_shape(self, p: DotParam, s: Shapes) -> None:
-        """Forward; the leading axes both ways."""
+        """Forward, once the axis that is summed is known; the leading axes both ways."""
         lhs, rhs = s.get("lhs"), s.get("rhs")
         if lhs is None or rhs is None:
             return
@@ -120,7 +120,8 @@ class BatchDot(Operator[DotParam]):
             raise s.error(f"cannot multiply lhs {lhs} and rhs {rhs}: {k} differs from {kk}")
         s.assign("lhs", (*rhs[:-2], -1, -1))
         s.assign("rhs", (*lhs[:-2], -1, -1))
-        s.assign("output", (*s.ranked("lhs")[:-2], m, n))
+        if -1 not in (k, kk):
+            s.assign("output", (*s.ranked("lhs")[:-2], m, n))
 
     def gradient(self, p: DotParam, g: GradientBuilder) -> Gradients:
         """Products again, of this operator."""

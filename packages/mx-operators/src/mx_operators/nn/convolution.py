@@ -18,7 +18,14 @@ from mx_core.operator import (
 )
 from mx_operators.bilinear import Biased, BiasedParam
 from mx_operators.nn.base import at, pad_spatial, wide, windows
-from mx_operators.nn.window import WindowParam, check_rank, check_window, checked_extents, geometry
+from mx_operators.nn.window import (
+    WindowParam,
+    check_rank,
+    check_window,
+    checked_extents,
+    geometry,
+    in_extents,
+)
 
 LAYOUTS = ("NCW", "NCHW", "NCDHW", "NHWC", "NDHWC")
 
@@ -103,16 +110,19 @@ class Convolution(Biased[ConvolutionParam]):
     aliases = ("Convolution_v1",)
 
     def infer_shape(self, p: ConvolutionParam, s: Shapes) -> None:
-        """Weight, bias and output from data; the batch size also backwards."""
+        """Weight, bias and output from data, if its rank is known.
+
+        Backwards the batch size, and the extents of axes with a stride of 1.
+        """
         check_window(p, len(p.kernel), s)
         if p.num_filter % p.num_group:
             raise s.error(f"num_filter {p.num_filter} is not a multiple of num_group {p.num_group}")
-        if not p.no_bias:
-            s.assign("bias", (p.num_filter,))
         data = s.get("data")
         if data is None:
             return
         check_rank(p, data, s)
+        if not p.no_bias:
+            s.assign("bias", (p.num_filter,))
         last = channels_last(p)
         c, spatial = (data[-1], data[1:-1]) if last else (data[1], data[2:])
         if c >= 0 and (c % p.num_group or c == 0):
@@ -124,7 +134,9 @@ class Convolution(Biased[ConvolutionParam]):
         extents = checked_extents(p, data, spatial, s)
         out = (data[0], *extents, p.num_filter) if last else (data[0], p.num_filter, *extents)
         s.assign("output", out)
-        s.assign("data", (s.ranked("output")[0], *data[1:]))
+        known = s.ranked("output")
+        found = in_extents(p, known[1:-1] if last else known[2:])
+        s.assign("data", (known[0], *found, c) if last else (known[0], c, *found))
 
     def reference(self, p: ConvolutionParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         x, w = wide(inputs[0]), wide(inputs[1])

@@ -72,7 +72,7 @@ class Deconvolution(Biased[DeconvolutionParam]):
     name = "Deconvolution"
 
     def infer_shape(self, p: DeconvolutionParam, s: Shapes) -> None:
-        """Weight, bias and output from data."""
+        """Weight, bias and output from data, if its rank is known."""
         rank = len(p.kernel)
         check_window(p, rank, s)
         if p.num_filter % p.num_group:
@@ -82,19 +82,24 @@ class Deconvolution(Biased[DeconvolutionParam]):
         stride, adj = per_axis(p.stride, rank, 1), per_axis(p.adj, rank, 0)
         if not any(p.target_shape) and any(a >= step for a, step in zip(adj, stride, strict=True)):
             raise s.error(f"adj: expected less than stride {stride}, got {adj}")
-        if not p.no_bias:
-            s.assign("bias", (p.num_filter,))
         data = s.get("data")
         if data is None:
             return
         check_rank(p, data, s)
+        if not p.no_bias:
+            s.assign("bias", (p.num_filter,))
         if data[1] >= 0 and data[1] % p.num_group:
             raise s.error(f"data: {data[1]} channels do not divide into {p.num_group} groups")
         s.assign("weight", (data[1], p.num_filter // p.num_group, *p.kernel))
-        if -1 in data[2:]:
-            return
-        extents = out_spatial(p, data[2:])
-        if min(extents) <= 0 or min(cut_and_adjust(p, data[2:])[0]) < 0:
+        extents = [
+            -1 if size < 0 and not any(p.target_shape) else extent
+            for size, extent in zip(data[2:], out_spatial(p, data[2:]), strict=True)
+        ]
+        cut = cut_and_adjust(p, data[2:])[0]
+        if any(
+            size >= 0 and (extent <= 0 or q < 0)
+            for size, extent, q in zip(data[2:], extents, cut, strict=True)
+        ):
             raise s.error(f"no positive output extent for data {data}, target {p.target_shape}")
         s.assign("output", (data[0], p.num_filter, *extents))
 

@@ -31,10 +31,10 @@ class Embedding(Operator[EmbeddingParam]):
     linear = True
 
     def infer_shape(self, p: EmbeddingParam, s: Shapes) -> None:
-        """Weight from the parameters, output from data."""
-        s.assign("weight", (p.input_dim, p.output_dim))
+        """Weight and output from data, if its rank is known; data also backwards."""
         data, output = s.get("data"), s.get("output")
         if data is not None:
+            s.assign("weight", (p.input_dim, p.output_dim))
             s.assign("output", (*data, p.output_dim))
         elif output is not None:
             s.assign("data", output[:-1])

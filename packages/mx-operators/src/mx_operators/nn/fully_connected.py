@@ -45,16 +45,15 @@ class FullyConnected(Biased[FullyConnectedParam]):
     name = "FullyConnected"
 
     def infer_shape(self, p: FullyConnectedParam, s: Shapes) -> None:
-        """Weight and bias from data; the batch axes also backwards."""
-        if not p.no_bias:
-            s.assign("bias", (p.num_hidden,))
-        weight = s.get("weight")
-        s.assign("weight", (p.num_hidden, -1))
-        data, output = s.get("data"), s.get("output")
+        """Weight and bias from data, if its rank is known; the batch axes also backwards."""
+        data, weight, output = s.get("data"), s.get("weight"), s.get("output")
         if data is None:
             if output is not None and not p.flatten and weight is not None and len(weight) == 2:
                 s.assign("data", (*output[:-1], weight[1]))
             return
+        if not p.no_bias:
+            s.assign("bias", (p.num_hidden,))
+        s.assign("weight", (p.num_hidden, -1))
         if not data:
             raise s.error("data: expected at least one dimension, got ()")
         depth = data[-1] if not p.flatten else (-1 if -1 in data[1:] else prod(data[1:]))

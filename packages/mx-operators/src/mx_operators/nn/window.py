@@ -44,6 +44,15 @@ def out_extents(p: WindowParam, spatial: Sequence[int]) -> tuple[int, ...]:
     return tuple(out_extent(*axis) for axis in zip(spatial, p.kernel, stride, pad, dilate, strict=True))
 
 
+def in_extents(p: WindowParam, out: Sequence[int]) -> tuple[int, ...]:
+    """The extents of data with so many windows; −1 where the stride is not 1, which several extents have."""
+    stride, dilate, pad = geometry(p)
+    return tuple(
+        -1 if windows < 0 or step != 1 else windows + between * (k - 1) - 2 * around
+        for windows, k, step, between, around in zip(out, p.kernel, stride, dilate, pad, strict=True)
+    )
+
+
 def checked_extents(
     p: WindowParam, data: Sequence[int], spatial: Sequence[int], s: Shapes
 ) -> tuple[int, ...]:
