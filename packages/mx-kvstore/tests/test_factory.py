@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 import mx_kvstore
 from mx_core import plugins
 from mx_core.errors import ArgumentError, MXNetError
+from mx_core.plugins import specs
 from mx_kvstore import KVStoreBase
 
 
@@ -37,6 +39,44 @@ def test_an_unknown_name_is_refused() -> None:
 @pytest.mark.parametrize("call", ["broadcast", "pushpull"])
 def test_what_is_not_said_otherwise_has_no_priority(kind: type[KVStoreBase], call: str) -> None:
     assert inspect.signature(getattr(kind, call)).parameters["priority"].default == 0
+
+
+class TestEngines:
+    """Several plug-ins may have stores of one name."""
+
+    @pytest.fixture(autouse=True)
+    def registered(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        registry = plugins.registry("kvstores")
+        entries = {}
+        for name in ("acme_sync@one", "acme_sync@Two", "acme_async@one"):
+            spec = specs.FactorySpec(name, lambda wanted, name=name: (wanted, name), ())
+            entries[name.lower()] = dataclasses.replace(
+                registry.get("local"), name=name, value=spec, aliases=()
+            )
+        monkeypatch.setattr(registry, "_by_key", {**registry._by_key, **entries})
+        monkeypatch.setattr(
+            registry, "_entries", {**registry._entries, **{e.name: e for e in entries.values()}}
+        )
+        monkeypatch.setattr(registry, "_sorted", None)
+        monkeypatch.delenv("MX_KVSTORE_ENGINE", raising=False)
+
+    def test_the_only_one_is_taken(self) -> None:
+        assert mx_kvstore.create("Acme_Async") == ("acme_async", "acme_async@one")
+
+    def test_one_of_several_is_chosen(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(
+            ArgumentError, match="'acme_sync': Two, one have one; choose by engine= or MX_KVSTORE_ENGINE"
+        ):
+            mx_kvstore.create("acme_sync")
+        assert mx_kvstore.create("acme_sync", engine="one") == ("acme_sync", "acme_sync@one")
+        monkeypatch.setenv("MX_KVSTORE_ENGINE", "two")
+        assert mx_kvstore.create("acme_sync") == ("acme_sync", "acme_sync@Two")
+        assert mx_kvstore.create("acme_sync", engine="one") == ("acme_sync", "acme_sync@one")
+        assert mx_kvstore.create("local").type == "local"  # which needs no engine
+        with pytest.raises(ArgumentError, match="MX_KVSTORE_ENGINE: expected one of one, got 'two'"):
+            mx_kvstore.create("acme_async")
+        with pytest.raises(ArgumentError, match="'local': engine: expected one of none, got 'one'"):
+            mx_kvstore.create("local", engine="one")
 
 
 def test_our_stores_come_through_the_hook() -> None:

@@ -25,7 +25,7 @@ class TestLocal(KVStoreContract):
         return mx_kvstore.create("local")
 
     def array(self, values: np.ndarray[Any, Any]) -> Any:
-        return nd.array(values)
+        return nd.array(values, dtype=values.dtype)
 
 
 class TestDevice(TestLocal):

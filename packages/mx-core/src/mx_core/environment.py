@@ -18,6 +18,7 @@ VARIABLES: Mapping[str, str] = {
     "MX_DISABLE_PLUGINS": "plug-ins or distributions not to load, comma-separated",
     "MX_ENGINE_TYPE": "name of the engine to use",
     "MX_ERRORS": "sticky: a failure is raised by every wait, not by the first alone",
+    "MX_KVSTORE_ENGINE": "which plug-in's store `kvstore.create` makes, where several have one of that name",
     "MX_STRICT_PLUGINS": "1: a plug-in that does not load is an error instead of a warning",
     "MXNET_CPU_PRIORITY_NTHREADS": "engine threads for prioritised work",
     "MXNET_CPU_WORKER_NTHREADS": "engine threads that compute, per CPU device",

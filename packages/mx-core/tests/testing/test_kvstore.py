@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The store contract accepts a dictionary with manners and finds MXNet's aliasing."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from mx_core.errors import MXNetError, ShapeError
@@ -32,7 +35,7 @@ class Store:
     type, rank, num_workers = "dictionary", 0, 1
 
     def __init__(self):
-        self.table, self.optimizer = {}, None
+        self.table, self.updater = {}, None
 
     def is_capable(self, capability):
         return capability == "optimizer"
@@ -42,13 +45,20 @@ class Store:
             raise MXNetError(f"key {key} doesn't exist")
         return self.table[key]
 
+    def check_new(self, key):
+        if key in self.table:
+            raise MXNetError(f"duplicate init of key {key}")
+
     def broadcast(self, keys, values, out, priority=0):
         outs = out if isinstance(keys, list) else [out]
+        for key in listed(keys):
+            self.check_new(key)
         for key, value, targets in zip(listed(keys), listed(values), outs, strict=True):
-            if key in self.table:
-                raise MXNetError(f"duplicate init of key {key}")
             self.table[key] = value.asnumpy()
             self.copy(key, targets)
+
+    def barrier(self):
+        pass
 
     def copy(self, key, targets):
         for target in listed(targets):
@@ -57,30 +67,57 @@ class Store:
     def pushpull(self, keys, values, out=None, priority=0):
         if not isinstance(keys, list):
             keys, values, out = [keys], [values], None if out is None else [out]
+        grouped = {}
         for key, value, targets in zip(keys, values, values if out is None else out, strict=True):
-            self.push(key, listed(value))
-            self.copy(key, targets)
+            pushed, pulled = grouped.setdefault(key, ([], []))
+            pushed += listed(value)
+            pulled += listed(targets)
+        self.check(grouped)
+        for key, (pushed, pulled) in grouped.items():
+            self.push(key, pushed)
+            self.copy(key, pulled)
+
+    def check(self, grouped):
+        for key, (pushed, _) in grouped.items():
+            stored = self.find(key)
+            for array in pushed:
+                if (array.values.shape, array.values.dtype) != (stored.shape, stored.dtype):
+                    raise ShapeError(f"{key}: expected {stored.shape}, got {array.values.shape}")
 
     def total(self, values):
         return sum(v.asnumpy() for v in values)
 
     def push(self, key, values):
         stored, total = self.find(key), self.total(values)
-        if total.shape != stored.shape:
-            raise ShapeError(f"{key}: expected {stored.shape}, got {total.shape}")
-        if self.optimizer is None:
+        if self.updater is None:
             self.table[key] = total
         else:
-            self.optimizer.update_multi_precision(key, Array(stored), Array(total), None)
+            self.updater(key, Array(total), Array(stored))
 
     def set_optimizer(self, optimizer):
-        self.optimizer = optimizer
+        if hasattr(optimizer, "make_updater"):
+            self.updater = optimizer.make_updater()
+        else:
+            self.updater = lambda key, grad, weight: optimizer.update_multi_precision(key, weight, grad, None)
 
     def save_optimizer_states(self, fname):
-        raise MXNetError("no states")
+        if self.updater is None:
+            raise MXNetError("no states")
+        Path(fname).write_bytes(self.updater.get_states())
+
+    def load_optimizer_states(self, fname):
+        self.updater.set_states(Path(fname).read_bytes())
 
     def set_gradient_compression(self, params):
-        raise MXNetError("not here")
+        raise MXNetError(f"not here: {params}")
+
+    def init(self, *arguments, **named):
+        raise MXNetError("use pushpull")
+
+    pull = init
+
+    def row_sparse_pull(self, key, out, row_ids):
+        raise MXNetError(f"key {key} has no rows")
 
 
 class Plain(Store):
@@ -143,20 +180,135 @@ class Silent(Plain):
         pass
 
 
+class Late(Store):
+    """Reads what is not urgent at the next call, when its owner may have changed it."""
+
+    def __init__(self):
+        super().__init__()
+        self.late = []
+
+    def pushpull(self, *arguments, priority=0, **named):
+        for waiting, more in self.late:
+            super().pushpull(*waiting, **more)
+        self.late = [(arguments, named)] if priority < 0 else []
+        if not self.late:
+            super().pushpull(*arguments, **named)
+
+
+class Lossy(Store):
+    """Drops what is not urgent."""
+
+    def pushpull(self, *arguments, priority=0, **named):
+        if priority >= 0:
+            super().pushpull(*arguments, **named)
+
+
+class Careless(Store):
+    """Takes what does not fit."""
+
+    def check(self, grouped):
+        pass
+
+
+class Casting(Store):
+    """Takes any type for any other."""
+
+    def check(self, grouped):
+        for key, (pushed, _) in grouped.items():
+            for array in pushed:
+                array.values = array.values.astype(self.find(key).dtype)
+
+
+class Piecewise(Store):
+    """Works on the good keys of a list before it finds the bad one, and on a key as often as it is named."""
+
+    def pushpull(self, keys, values, out=None, priority=0):
+        if not isinstance(keys, list):
+            keys, values, out = [keys], [values], None if out is None else [out]
+        for key, value, targets in zip(keys, values, values if out is None else out, strict=True):
+            super().pushpull(key, value, targets)
+
+
+class Rounding(Store):
+    """Sums in eight bits."""
+
+    def total(self, values):
+        return super().total(values).astype(np.int8).astype(values[0].values.dtype) + (
+            values[0].values.ndim == 3
+        )
+
+
+class Early(Store):
+    """Runs an optimizer for the keys that it has by then."""
+
+    def set_optimizer(self, optimizer):
+        super().set_optimizer(optimizer)
+        known = set(self.table)
+        run = self.updater
+        self.updater = lambda key, grad, weight: run(key, grad, weight) if key in known else None
+
+
+class Forgetful(Store):
+    """Loads no states."""
+
+    def load_optimizer_states(self, fname):
+        pass
+
+
+class Polite(Store):
+    """Takes every kind of compression."""
+
+    def set_gradient_compression(self, params):
+        pass
+
+
+class Unsent(Store):
+    """Says that it compresses, and does not."""
+
+    def set_gradient_compression(self, params):
+        if params["type"] == "3bit":
+            raise MXNetError("3bit")
+
+
+class Half(Store):
+    """Has init without push and pull."""
+
+    def init(self, keys, values):
+        pass
+
+
+class Unnamed(Store):
+    """Has several workers and a name that does not say so."""
+
+    num_workers = 2
+
+
 @pytest.mark.parametrize(
     ("store", "test"),
     [
         (Aliasing, "pushed_arrays_are_left_alone"),
         (Adding, "pushpull_gives_the_sum"),
-        (Adding, "a_wrong_shape_is_refused"),
+        (Careless, "a_wrong_shape_is_refused"),
         (Foreign, "an_unknown_key_is_named"),
         (First, "broadcast_fills_every_array_given"),
         (First, "pushpull_without_out_fills_the_values"),
         (Silent, "an_optimizer_runs_in_the_store_or_is_refused"),
+        (Late, "calls_of_a_key_take_effect_in_their_order"),
+        (Lossy, "priorities_change_no_result"),
+        (Casting, "a_wrong_type_is_refused"),
+        (Piecewise, "a_refused_list_does_nothing"),
+        (Piecewise, "a_key_that_is_given_twice_has_all_its_arrays"),
+        (Rounding, "shapes_of_several_ranks"),
+        (Early, "keys_may_come_after_the_optimizer"),
+        (Forgetful, "optimizer_states_go_on_from_a_file"),
+        (Polite, "gradient_compression_is_taken_or_refused"),
+        (Unsent, "gradient_compression_is_taken_or_refused"),
+        (Half, "push_and_pull_are_halves_of_pushpull_or_refused"),
+        (Unnamed, "describes_itself"),
     ],
 )
 def test_faults_are_found(store, test):
     contract = TestDictionaryStore()
     contract.make_store = store
-    with pytest.raises((AssertionError, ValueError, KeyError)):
+    with pytest.raises((AssertionError, ValueError, KeyError, MXNetError)):
         getattr(contract, f"test_{test}")()

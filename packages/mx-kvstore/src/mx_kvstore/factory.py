@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import Any
 
 from mx_core import plugins
@@ -11,7 +13,7 @@ from mx_core.exits import exits_refused
 from mx_kvstore.contract import KVStoreBase
 
 
-def create(name: str = "local") -> Any:
+def create(name: str = "local", engine: str | None = None) -> Any:
     """A new store.
 
     Parameters
@@ -20,21 +22,42 @@ def create(name: str = "local") -> Any:
         `local` (also `local_update_cpu`, `local_allreduce_cpu`), `device` (also
         `local_allreduce_device`), a name a plug-in brings, or the class name of a registered
         `KVStoreBase`; without regard to case.
+    engine : str, optional
+        Which plug-in's store, where several have one of this name: they register `name@engine`. By default that of
+        MX_KVSTORE_ENGINE, then the only one there is.
 
     Raises
     ------
     ArgumentError
-        There is no such store.
+        There is no such store, or several plug-ins have one and none is chosen.
     """
     if not isinstance(name, str):
         raise ArgumentError(f"[kvstore.create] name: expected a str, got {name!r}")
     wanted = name.lower()
-    if wanted in KVStoreBase.kv_registry:
+    if engine is None and wanted in KVStoreBase.kv_registry:
         return KVStoreBase.kv_registry[wanted]()
     registry = plugins.registry("kvstores")
-    if wanted not in registry:
+    registered = _chosen(wanted, engine, registry.names()) if wanted not in registry or engine else wanted
+    if registered not in registry:
         known = ", ".join([*registry.names(), *sorted(KVStoreBase.kv_registry)])
         hint = plugins.missing_hint("kvstores", wanted)
         raise ArgumentError(f"[kvstore.create] unknown kvstore {name!r}; known: {known}. {hint}".rstrip())
-    with exits_refused(f"kvstore {wanted!r}"):
-        return registry.get(wanted).value.make(wanted)
+    with exits_refused(f"kvstore {registered!r}"):
+        return registry.get(registered).value.make(wanted)
+
+
+def _chosen(wanted: str, engine: str | None, names: Sequence[str]) -> str:
+    """The name under which a store of an engine is registered; `wanted` itself if no engine has one."""
+    offered = [
+        each.partition("@")[2] for each in names if each.lower().partition("@")[0] == wanted and "@" in each
+    ]
+    asked = engine or (os.environ.get("MX_KVSTORE_ENGINE", "").strip() if offered else "")
+    if not asked and len(offered) <= 1:
+        return f"{wanted}@{offered[0]}" if offered else wanted
+    if asked.lower() not in (each.lower() for each in offered):
+        setting = "engine" if engine else "MX_KVSTORE_ENGINE"
+        what = f"{setting}: expected one of {', '.join(offered) or 'none'}, got {asked!r}"
+        if not asked:
+            what = f"{', '.join(offered)} have one; choose by engine= or MX_KVSTORE_ENGINE"
+        raise ArgumentError(f"[kvstore.create] {wanted!r}: {what}")
+    return f"{wanted}@{asked}"

@@ -10,6 +10,8 @@ from mx_core.errors import ArgumentError
 from mx_ndarray import NDArray
 
 Key = int | str
+#: what `pairs` gives
+Given = list[tuple[Key, list[NDArray]]]
 
 
 def as_key(key: Any) -> Key:
@@ -27,7 +29,7 @@ def as_key(key: Any) -> Key:
     return int(key.__index__())
 
 
-def pairs(keys: Any, values: Any, what: str) -> list[tuple[Key, list[NDArray]]]:
+def pairs(keys: Any, values: Any, what: str) -> Given:
     """Each key once, in the order of first mention, with all arrays given for it.
 
     Parameters

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from mx_core.context import Context, cpu
@@ -10,8 +11,8 @@ from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_core.files import atomic_write
 from mx_core.forks import ForkSafeLock
 from mx_kvstore.contract import KVStoreBase
-from mx_kvstore.keys import Key, pairs
-from mx_kvstore.reduction import Placement, reduce_into, reduced
+from mx_kvstore.keys import Given, Key, pairs
+from mx_kvstore.reduction import Placement, reduced
 from mx_kvstore.updater import Updater, load_states, updater_for
 from mx_ndarray import NDArray, autograd
 from mx_ndarray import priority as scheduled
@@ -23,6 +24,9 @@ class KVStore(KVStoreBase):
     Every method only pushes work to the engine and returns: a failure of the work, an updater's
     included, surfaces where an array that depends on it is read. Threads: any; pushes of one key
     are applied in the order in which they were made.
+
+    A store of several processes may derive from it: it overrides `type`, `rank`, `num_workers`, `barrier`,
+    `first_value` and `apply`. Keys, lists, checks, the sum over devices and updaters stay as they are here.
 
     Parameters
     ----------
@@ -64,6 +68,35 @@ class KVStore(KVStoreBase):
     def __repr__(self) -> str:
         return f"<KVStore {self._name!r}, {len(self._values)} keys>"
 
+    # ---- for stores of several processes ----
+
+    def first_value(self, key: Key, stored: NDArray) -> None:
+        """Called once per key, in the order of the calls: gives all workers the `stored` of rank 0; asynchronous.
+
+        It is called under the store's lock, with the priority of the call.
+        """
+
+    def apply(self, key: Key, total: NDArray, stored: NDArray) -> None:
+        """Called once per key of a push, in the order of the calls: changes `stored`; asynchronous.
+
+        Here it gives `total` to the updater, or copies it. A store of several processes sums over workers first. It is
+        called under the store's lock, with the priority of the call.
+
+        Parameters
+        ----------
+        key : int or str
+        total : NDArray
+            The sum over this process's devices, where `stored` lies. It is read only, and may be an array of the user.
+        stored : NDArray
+            The value, which `pull` copies.
+        """
+        if self._updater is None:
+            total.copyto(stored)
+        else:
+            self._updater(key, total, stored)
+
+    # ---- calls ----
+
     def init(self, key: Any, value: Any) -> None:
         """Gives keys their first values, which are copied.
 
@@ -80,16 +113,8 @@ class KVStore(KVStoreBase):
         """
         given = pairs(key, value, "value")
         with self._lock, autograd.pause():
-            for name, arrays in given:
-                self._check_kind(name)
-                if name in self._values:
-                    raise ArgumentError(f"[KVStore.init] duplicate init of key {name!r}")
-                if len(arrays) != 1:
-                    raise ArgumentError(f"[KVStore.init] key {name!r}: expected one value, got {len(arrays)}")
-            for name, (array,) in given:
-                where = array.context
-                keep = self._on_device or where.device_type == "cpu"
-                self._values[name] = array.copy() if keep else array.as_in_context(cpu())
+            self._check_new("init", given)
+            self._start(given)
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Sums the arrays of each key and gives the sum to the updater, or stores it if there is none.
@@ -109,14 +134,8 @@ class KVStore(KVStoreBase):
         """
         given = pairs(key, value, "value")
         with self._lock, autograd.pause(), scheduled(priority):
-            for name, arrays in given:
-                self._check_fit("push", name, arrays, same_type=True)
-            for name, arrays in given:
-                stored = self._home(name, arrays)
-                if self._updater is None:
-                    reduce_into(stored, arrays)
-                else:
-                    self._updater(name, reduced(arrays, stored.context), stored)
+            self._check_pushed("push", given)
+            self._push(given)
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
         """Copies values to arrays, after everything that was pushed before.
@@ -134,32 +153,28 @@ class KVStore(KVStoreBase):
             raise ArgumentError("[KVStore.pull] out: expected the NDArrays to fill, got None")
         given = pairs(key, out, "out")
         with self._lock, autograd.pause(), scheduled(priority):
-            for name, arrays in given:
-                self._check_fit("pull", name, arrays, same_type=False)
-            for name, arrays in given:
-                for array in arrays:
-                    self._values[name].copyto(array)
+            self._check_pulled("pull", given)
+            self._pull(given)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """`push`, then `pull` to `out`, or to `value` itself without one."""
-        self.push(key, value, priority)
-        self.pull(key, value if out is None else out, priority)
+        """`push`, then `pull` to `out`, or to `value` itself without one; no other push comes between."""
+        given = pairs(key, value, "value")
+        wanted = given if out is None else pairs(key, out, "out")
+        with self._lock, autograd.pause(), scheduled(priority):
+            self._check_pushed("pushpull", given)
+            self._check_pulled("pushpull", wanted)
+            self._push(given)
+            self._pull(wanted)
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """`init`, then `pull`."""
-        self.init(key, value)
-        self.pull(key, out, priority)
-
-    def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> None:
-        """Not supported: values are dense.
-
-        Raises
-        ------
-        MXNetError
-        """
-        raise MXNetError(
-            f"[KVStore.row_sparse_pull] key {key!r}: this store keeps dense values only; use pull"
-        )
+        given, wanted = pairs(key, value, "value"), pairs(key, out, "out")
+        with self._lock, autograd.pause(), scheduled(priority):
+            self._check_new("broadcast", given)
+            firsts = {name: arrays[0] for name, arrays in given}
+            self._check_pulled("broadcast", wanted, firsts)
+            self._start(given)
+            self._pull(wanted)
 
     def set_gradient_compression(self, compression_params: Any) -> None:
         """Not supported: inside one process there is nothing to transmit.
@@ -226,8 +241,24 @@ class KVStore(KVStoreBase):
             raise MXNetError(f"[KVStore.{caller}] the updater, a {kind}, has no {name}")
         return method
 
-    def _barrier(self) -> None:
-        """Waits for the other workers: there are none."""
+    # ---- steps of calls, under the lock ----
+
+    def _start(self, given: Given) -> None:
+        for name, (array,) in given:
+            where = array.context
+            keep = self._on_device or where.device_type == "cpu"
+            self._values[name] = array.copy() if keep else array.as_in_context(cpu())
+            self.first_value(name, self._values[name])
+
+    def _push(self, given: Given) -> None:
+        for name, arrays in given:
+            stored = self._home(name, arrays)
+            self.apply(name, reduced(arrays, stored.context), stored)
+
+    def _pull(self, wanted: Given) -> None:
+        for name, arrays in wanted:
+            for array in arrays:
+                self._values[name].copyto(array)
 
     def _home(self, name: Key, arrays: list[NDArray]) -> NDArray:
         """The stored value; a `device` store moves it to its device at the first push."""
@@ -237,24 +268,51 @@ class KVStore(KVStoreBase):
             self._values[name] = stored = stored.as_in_context(self._placed[name])
         return stored
 
+    # ---- checks ----
+
     def _check_kind(self, name: Key) -> None:
         for other in self._values:
             if type(other) is not type(name):
                 raise ArgumentError(f"[KVStore] Mixed key types are not allowed: {name!r} and {other!r}")
             return
 
-    def _check_fit(self, what: str, name: Key, arrays: list[NDArray], *, same_type: bool) -> None:
+    def _check_new(self, what: str, given: Given) -> None:
+        for name, arrays in given:
+            self._check_kind(name)
+            if name in self._values:
+                raise ArgumentError(f"[KVStore.{what}] duplicate init of key {name!r}")
+            if len(arrays) != 1:
+                raise ArgumentError(f"[KVStore.{what}] key {name!r}: expected one value, got {len(arrays)}")
+
+    def _check_pushed(self, what: str, given: Given) -> None:
+        for name, arrays in given:
+            stored = self._known(what, name)
+            for array in arrays:
+                _check_shape(what, name, stored, array)
+                if array.dtype != stored.dtype:
+                    raise DTypeError(
+                        f"[KVStore.{what}] key {name!r}: expected {stored.dtype.__name__}, "
+                        f"got {array.dtype.__name__}"
+                    )
+
+    def _check_pulled(self, what: str, wanted: Given, firsts: Mapping[Key, NDArray] | None = None) -> None:
+        for name, arrays in wanted:
+            stored = self._known(what, name) if firsts is None else firsts[name]
+            for array in arrays:
+                _check_shape(what, name, stored, array)
+                if not array.writable:
+                    raise ArgumentError(
+                        f"[KVStore.{what}] key {name!r}: out is read-only; pass an array that owns its memory"
+                    )
+
+    def _known(self, what: str, name: Key) -> NDArray:
         stored = self._values.get(name)
         if stored is None:
             self._check_kind(name)
             raise ArgumentError(f"[KVStore.{what}] key {name!r} doesn't exist. Did you init?")
-        for array in arrays:
-            if array.shape != stored.shape:
-                raise ShapeError(
-                    f"[KVStore.{what}] key {name!r}: expected shape {stored.shape}, got {array.shape}"
-                )
-            if same_type and array.dtype != stored.dtype:
-                raise DTypeError(
-                    f"[KVStore.{what}] key {name!r}: expected {stored.dtype.__name__}, "
-                    f"got {array.dtype.__name__}"
-                )
+        return stored
+
+
+def _check_shape(what: str, name: Key, stored: NDArray, array: NDArray) -> None:
+    if array.shape != stored.shape:
+        raise ShapeError(f"[KVStore.{what}] key {name!r}: expected shape {stored.shape}, got {array.shape}")

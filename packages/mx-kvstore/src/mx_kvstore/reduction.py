@@ -7,14 +7,6 @@ from mx_core.context import Context
 from mx_ndarray import NDArray, nd
 
 
-def reduce_into(target: NDArray, arrays: list[NDArray]) -> None:
-    """Overwrites `target` with the sum of `arrays`, which may lie on several devices."""
-    if len(arrays) == 1:
-        arrays[0].copyto(target)
-    else:
-        nd.add_n(*(array.as_in_context(target.context) for array in arrays), out=target)
-
-
 def reduced(arrays: list[NDArray], context: Context) -> NDArray:
     """The sum of `arrays` on `context`; the array itself when there is one and it lies there."""
     moved = [array.as_in_context(context) for array in arrays]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract tests for parameter stores with one worker: the contract of `mx_kvstore.KVStoreBase`.
+"""Contract tests for parameter stores: the contract of `mx_kvstore.KVStoreBase`.
 
-`Module` calls what is tested here and nothing else.
+`Module` and Gluon's `Trainer` call what is tested here and nothing else. With several workers, each runs the tests, in
+the same order.
 
 Source: observed behaviour of MXNet 1.9.1's `local` store. Where that is a trap (a
 push that overwrites the pushed array), the better behaviour is tested.
@@ -9,6 +10,7 @@ push that overwrites the pushed array), the better behaviour is tested.
 
 from __future__ import annotations
 
+import ast
 import os
 import tempfile
 from typing import Any, ClassVar
@@ -38,13 +40,43 @@ class Doubling:
         weight += grad * 2
 
 
+class Counting:
+    """An optimizer with states: the n-th update of a key adds n times the gradient."""
+
+    idx2name: ClassVar[dict[Any, str]] = {}
+
+    class Updater:
+        """What the store calls."""
+
+        def __init__(self) -> None:
+            self.counts: dict[Any, int] = {}
+
+        def __call__(self, key: Any, grad: Any, weight: Any) -> None:
+            """The update, in place."""
+            self.counts[key] = self.counts.get(key, 0) + 1
+            weight += grad * self.counts[key]
+
+        def get_states(self, dump_optimizer: bool = False) -> bytes:
+            """The counts."""
+            return repr(sorted(self.counts.items())).encode()
+
+        def set_states(self, states: bytes | bytearray) -> None:
+            """Takes what `get_states` gave."""
+            self.counts = dict(ast.literal_eval(bytes(states).decode()))
+
+    def make_updater(self) -> Counting.Updater:
+        """A new one, which has counted nothing."""
+        return self.Updater()
+
+
 class KVStoreContract:
     """Tests of a store: derive, name the class `Test…`, write `make_store` and `array`."""
 
     #: what every store has
     required = (
-        "type", "rank", "num_workers", "broadcast", "pushpull", "is_capable", "set_optimizer",
-        "save_optimizer_states", "set_gradient_compression",
+        "type", "rank", "num_workers", "broadcast", "pushpull", "is_capable", "barrier", "set_optimizer",
+        "save_optimizer_states", "load_optimizer_states", "set_gradient_compression", "init", "push", "pull",
+        "row_sparse_pull",
     )  # fmt: skip
 
     def make_store(self) -> Any:
@@ -52,12 +84,16 @@ class KVStoreContract:
         raise NotImplementedError
 
     def array(self, values: npt.NDArray[Any]) -> Any:
-        """An NDArray with these values."""
+        """An NDArray with these values, of their type."""
         raise NotImplementedError
 
     def optimizer(self) -> Any:
         """An optimizer that adds twice the gradient to a weight."""
         return Doubling()
+
+    def counting(self) -> Any:
+        """An optimizer with states, which adds the gradient to a weight once, then twice, then three times."""
+        return Counting()
 
     def numpy(self, value: Any) -> npt.NDArray[Any]:
         """The values of an NDArray; waits for them."""
@@ -83,6 +119,9 @@ class KVStoreContract:
         store = self.make_store()
         check_attributes(store, self.required)
         assert isinstance(store.type, str) and store.type, f"type: expected a text, got {store.type!r}"
+        assert store.num_workers == 1 or "dist" in store.type, (
+            f"type: expected 'dist' in that of a store with {store.num_workers} workers, got {store.type!r}"
+        )
         assert 0 <= store.rank < store.num_workers, (
             f"rank: expected 0 or more and less than num_workers {store.num_workers}, got {store.rank}"
         )
@@ -92,7 +131,8 @@ class KVStoreContract:
     @within(TIMEOUT)
     def test_broadcast_fills_every_array_given(self) -> None:
         outs = [self._full(0) for _ in range(3)]
-        self.make_store().broadcast("k", self._full(4), out=outs)
+        store = self.make_store()
+        store.broadcast("k", self._full(4 + store.rank), out=outs)  # all get what rank 0 has
         for out in outs:
             self._expect(out, 4)
 
@@ -156,6 +196,120 @@ class KVStoreContract:
             self.numpy(out)
 
     @within(TIMEOUT)
+    def test_a_wrong_type_is_refused(self) -> None:
+        store = self._begun()
+        with raises(MXNetError, "k"):
+            store.pushpull("k", self.array(np.zeros(SHAPE, np.float64)), out=self._full(0))
+
+    @within(TIMEOUT)
+    def test_a_refused_list_does_nothing(self) -> None:
+        store = self.make_store()
+        store.broadcast(["a", "b"], [self._full(1), self._full(2)], out=[self._full(0), self._full(0)])
+        out = self._full(7)
+        with raises(MXNetError, "missing"):
+            store.pushpull(["a", "missing"], [self._full(5), self._full(5)], out=[out, self._full(0)])
+        self._expect(out, 7)
+        with raises(MXNetError, "b"):
+            store.broadcast(["c", "b"], [self._full(5), self._full(5)], out=[out, self._full(0)])
+        self._expect(out, 7)
+        store.broadcast("c", self._full(3), out=out)
+        self._expect(out, 3)
+
+    @within(TIMEOUT)
+    def test_a_key_that_is_given_twice_has_all_its_arrays(self) -> None:
+        store = self.make_store()
+        store.broadcast(["a", "b"], [self._full(1), self._full(2)], out=[self._full(0), self._full(0)])
+        outs = [self._full(0) for _ in range(3)]
+        store.pushpull(
+            ["a", "b", "a"], [self._full(1), self._full(2), [self._full(4), self._full(8)]], out=outs
+        )
+        for out, value in zip(outs, (13, 2, 13), strict=True):
+            self._expect(out, value * store.num_workers)
+
+    @within(TIMEOUT)
+    def test_calls_of_a_key_take_effect_in_their_order(self) -> None:
+        store = self._begun("k")
+        taken = []
+        for i in range(20):
+            value, out = self._full(i), self._full(-1)
+            store.pushpull("k", value, out=out, priority=i if i % 2 else -i)
+            value += self._full(1000)  # the caller's again
+            taken.append(out)
+        for i, out in enumerate(taken):
+            self._expect(out, i * store.num_workers)
+
+    @within(TIMEOUT)
+    def test_priorities_change_no_result(self) -> None:
+        store = self.make_store()
+        keys = list(range(30))
+        outs = [self._full(0) for _ in keys]
+        store.broadcast(keys, [self._full(0) for _ in keys], out=outs)
+        for key in keys:
+            store.pushpull(key, [self._full(key), self._full(1)], out=outs[key], priority=(key * 7) % 11 - 5)
+        for key in keys:
+            self._expect(outs[key], (key + 1) * store.num_workers)
+
+    @within(TIMEOUT)
+    def test_shapes_of_several_ranks(self) -> None:
+        store = self.make_store()
+        for key, shape in enumerate([(1,), (1031,), (2, 3, 5), (1, 1, 1, 1)]):
+            ramp = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+            out = self.array(np.zeros(shape, np.float32))
+            store.broadcast(key, self.array(ramp), out=out)
+            np.testing.assert_array_equal(self.numpy(out), ramp)
+            store.pushpull(key, [self.array(ramp), self.array(ramp + 1)], out=out)
+            np.testing.assert_array_equal(self.numpy(out), (2 * ramp + 1) * store.num_workers)
+
+    @within(TIMEOUT)
+    def test_types_are_summed_or_refused(self) -> None:
+        for key, dtype in enumerate((np.float64, np.float16, np.int32)):
+            store = self.make_store()
+            ramp = (np.arange(12) - 5).astype(dtype).reshape(SHAPE)
+            out = self.array(np.zeros(SHAPE, dtype))
+            try:
+                store.broadcast(key, self.array(ramp), out=out)
+                store.pushpull(key, [self.array(ramp), self.array(ramp * 2)], out=out)
+            except MXNetError as error:
+                assert str(key) in str(error), (
+                    f"{dtype.__name__} of key {key} is refused without the key: {error}"
+                )
+            else:
+                np.testing.assert_array_equal(self.numpy(out), ramp * 3 * store.num_workers)
+
+    @within(TIMEOUT)
+    def test_a_barrier_ends(self) -> None:
+        self.make_store().barrier()
+
+    @within(TIMEOUT)
+    def test_push_and_pull_are_halves_of_pushpull_or_refused(self) -> None:
+        store = self.make_store()
+        try:
+            store.init("k", self._full(1))
+        except MXNetError:
+            for call in (store.push, store.pull):
+                with raises(MXNetError):
+                    call("k", self._full(1))
+            return
+        outs = [self._full(0), self._full(0)]
+        store.pull("k", out=outs)
+        for out in outs:
+            self._expect(out, 1)
+        store.push("k", [self._full(2), self._full(3)])
+        store.pull("k", out=outs)
+        for out in outs:
+            self._expect(out, 5 * store.num_workers)
+        with raises(MXNetError, "missing"):
+            store.push("missing", self._full(0))
+        with raises(MXNetError, "missing"):
+            store.pull("missing", out=self._full(0))
+
+    @within(TIMEOUT)
+    def test_rows_of_dense_values_are_refused(self) -> None:
+        store = self._begun("k")
+        with raises(MXNetError, "k"):
+            store.row_sparse_pull("k", out=self._full(0), row_ids=self.array(np.zeros(1, np.int64)))
+
+    @within(TIMEOUT)
     def test_an_optimizer_runs_in_the_store_or_is_refused(self) -> None:
         store = self._begun(7, 1)
         if not self._runs_optimizers(store):
@@ -170,6 +324,34 @@ class KVStoreContract:
         self._expect(out, 1 + 2 * 4 * store.num_workers)
 
     @within(TIMEOUT)
+    def test_keys_may_come_after_the_optimizer(self) -> None:
+        store = self.make_store()
+        if not self._runs_optimizers(store):
+            return
+        store.set_optimizer(self.optimizer())
+        out = self._full(0)
+        store.broadcast("k", self._full(1), out=out)
+        self._expect(out, 1)
+        store.pushpull("k", self._full(2), out=out)
+        self._expect(out, 1 + 2 * 2 * store.num_workers)
+
+    @within(TIMEOUT)
+    def test_optimizer_states_go_on_from_a_file(self) -> None:
+        if not self._runs_optimizers(self.make_store()):
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(folder, "store.states")
+            for counted, saved in ((1, True), (2, False)):
+                store, out = self._begun("k", 0), self._full(0)
+                store.set_optimizer(self.counting())
+                if not saved:
+                    store.load_optimizer_states(name)
+                store.pushpull("k", self._full(1), out=out)
+                self._expect(out, counted * store.num_workers)
+                if saved:
+                    store.save_optimizer_states(name)
+
+    @within(TIMEOUT)
     def test_optimizer_states_need_an_optimizer(self) -> None:
         store = self._begun()
         with tempfile.TemporaryDirectory() as folder:
@@ -178,9 +360,21 @@ class KVStoreContract:
                 store.save_optimizer_states(name)
             check_equal("files after a refused save_optimizer_states", os.listdir(folder), [])
 
+    @within(TIMEOUT)
     def test_gradient_compression_is_taken_or_refused(self) -> None:
-        store = self._begun()
+        store = self.make_store()
+        with raises(MXNetError, "3bit"):
+            store.set_gradient_compression({"type": "3bit"})
         try:
             store.set_gradient_compression({"type": "2bit", "threshold": 0.5})
         except MXNetError:
             return
+        out = self._full(9)
+        store.broadcast("k", self._full(0.125), out=out)
+        self._expect(out, 0.125)  # first values are not compressed
+        for step, sent in enumerate((0, 0.5, 0, 0.5)):  # the rest is sent later
+            store.pushpull("k", self._full(0.25), out=out)
+            found = self.numpy(out)
+            assert (found == sent * store.num_workers).all(), (
+                f"push {step} of 0.25 with 2 bits and threshold 0.5: expected {sent * store.num_workers}, got {found}"
+            )

@@ -101,14 +101,16 @@ def check_store(entry: Entry) -> Iterator[Result]:
         yield Result(name_of(entry), "contract of stores", None, "mx-ndarray is not installed")
         return
 
+    wanted = entry.name.partition("@")[0]  # without the engine
+
     class Contract(KVStoreContract):
         def make_store(self) -> Any:
-            return entry.value.make(entry.name)
+            return entry.value.make(wanted)
 
         def array(self, values: Any) -> Any:
-            return arrays.nd.array(values)
+            return arrays.nd.array(values, dtype=values.dtype)
 
-    yield from run_made(Contract(), partial(entry.value.make, entry.name), name_of(entry))
+    yield from run_made(Contract(), partial(entry.value.make, wanted), name_of(entry))
 
 
 def check_trained(entry: Entry) -> Iterator[Result]:
