@@ -4,12 +4,15 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "mx_core/plan.hpp"
 
 namespace mx::cpu {
 namespace {
+
+std::atomic<int64_t> rounds_ended{0};  // of the process, and of those that it was forked from before that
 
 constexpr std::chrono::milliseconds kShortWait{2};  // on the thread that came
 
@@ -20,11 +23,12 @@ std::string cpu(int32_t device) { return "cpu(" + std::to_string(device) + ")"; 
 void Rendezvous::State::end(Round& ended, std::string failure) {
   ended.ended = true;
   ended.failure = std::move(failure);
+  ended.number = ++rounds_ended;
   rounds.erase(ended.step);
   changed.notify_all();
 }
 
-std::shared_ptr<Rendezvous::Round> Rendezvous::State::round(uint64_t step) {
+std::shared_ptr<Rendezvous::Round> Rendezvous::State::round(int64_t step) {
   std::shared_ptr<Round>& found = rounds[step];
   if (found == nullptr) {
     found = std::make_shared<Round>();
@@ -54,8 +58,8 @@ std::string Rendezvous::late(const Round& round) const {
          "; each of them has to run the layer as often as the others, and nothing before it may have failed";
 }
 
-std::shared_ptr<const Rendezvous::Parts> Rendezvous::join(int32_t device, Part part, size_t expected, Seconds patience,
-                                                          const Wait& apart, uint64_t step) {
+Rendezvous::Met Rendezvous::join(int32_t device, Part part, size_t expected, Seconds patience, const Wait& apart,
+                                 int64_t step) {
   using Clock = std::chrono::steady_clock;
   State& state = *state_;
   std::unique_lock<std::mutex> lock(state.mutex);
@@ -86,7 +90,7 @@ std::shared_ptr<const Rendezvous::Parts> Rendezvous::join(int32_t device, Part p
     state.end(*round, late(*round));
   }
   if (!round->failure.empty()) throw Error(MX_ERROR_VALUE, round->failure);
-  return round->parts;
+  return {round->parts, round->number};
 }
 
 // Never destroyed: operations may still run when the process ends.

@@ -23,6 +23,12 @@ class Rendezvous {
   using Part = std::vector<double>;
   using Parts = std::map<int32_t, Part>;  // by device, so that sums do not depend on who came first
 
+  // What came of a round. No two rounds that ended well have the same number, also not of other places.
+  struct Met {
+    std::shared_ptr<const Parts> parts;
+    int64_t number;  // 1 or more
+  };
+
   using Seconds = std::chrono::duration<double>;
   // A longer wait, until its argument says so; it may come back earlier.
   using Wait = std::function<void(const std::function<bool()>& over)>;
@@ -33,8 +39,7 @@ class Rendezvous {
   // Blocks: until all have come, or the time is over. A device that comes again waits for its round to end first.
   // Errors: Error, for all of a round, when one did not come in time, expects another number of devices or brought a
   // part of another size.
-  std::shared_ptr<const Parts> join(int32_t device, Part part, size_t expected, Seconds patience,
-                                    const Wait& apart = {}, uint64_t step = 0);
+  Met join(int32_t device, Part part, size_t expected, Seconds patience, const Wait& apart = {}, int64_t step = 0);
 
   // The one of a name, which lives as long as the process.
   static Rendezvous& of(const std::string& name);
@@ -45,17 +50,18 @@ class Rendezvous {
   struct Round {
     std::shared_ptr<Parts> parts = std::make_shared<Parts>();
     size_t expected = 0;  // what the first of them expects
-    uint64_t step = 0;
+    int64_t step = 0;
+    int64_t number = 0;  // once it has ended
     bool ended = false;
     std::string failure;
   };
   struct State {
     std::mutex mutex;  // guards what follows
     std::condition_variable changed;
-    std::map<uint64_t, std::shared_ptr<Round>> rounds;  // that go on, by step
+    std::map<int64_t, std::shared_ptr<Round>> rounds;  // that go on, by step
 
     // The one to join.
-    std::shared_ptr<Round> round(uint64_t step);
+    std::shared_ptr<Round> round(int64_t step);
     // Nobody joins it any more; its members go on. The lock is held.
     void end(Round& ended, std::string failure);
   };

@@ -27,18 +27,15 @@ class BatchNorm final : public Plan {
 
  public:
   BatchNorm(const Signature& s, const BatchNormOptions& o)
-      : Plan(counted(s, 5, 3), bandwidth_cost(s)), o_(o), v_(s.inputs[0].shape, o.axis),
+      : Plan(s, bandwidth_cost(s)), o_(o), v_(s.inputs[0].shape, o.axis),
         count_(static_cast<double>(v_.outer * v_.inner)) {
-    require_types<T>(s.inputs, 1);
-    require_types<T>(s.outputs, 1);
-    const int64_t n = s.inputs[0].size(), c = v_.length;
-    require_sizes(s.inputs, {n, c, c, c, c});
-    require_sizes(s.outputs, {n, c, c});
-    if (!o.use_batch_stats) add_scratch(static_cast<size_t>(c) * sizeof(S));
+    require_forward<T>(s, v_.length);
+    if (!o.use_batch_stats) add_scratch(static_cast<size_t>(v_.length) * sizeof(S));
   }
 
  private:
   void execute(const Call& call) const override {
+    set_step(call, signature_, 0);
     if (!o_.use_batch_stats) return normalize_by_moving(call);
     for_channel_blocks(v_, [&](int64_t first, const Block& block) { normalize_block(call, first, block); });
   }
@@ -95,13 +92,9 @@ class BatchNormBackward final : public Plan {
 
  public:
   BatchNormBackward(const Signature& s, const BatchNormOptions& o)
-      : Plan(counted(s, 7, 3), bandwidth_cost(s)), o_(o), v_(s.inputs[1].shape, o.axis),
+      : Plan(s, bandwidth_cost(s)), o_(o), v_(s.inputs[1].shape, o.axis),
         count_(static_cast<double>(v_.outer * v_.inner)) {
-    require_types<T>(s.inputs, 2);
-    require_types<T>(s.outputs, 1);
-    const int64_t n = s.inputs[1].size(), c = v_.length;
-    require_sizes(s.inputs, {n, n, c, c, c, c, c});
-    require_sizes(s.outputs, {n, c, c});
+    require_backward<T>(s, v_.length);
   }
 
  private:
@@ -138,13 +131,13 @@ bool by_rows(const Spec& data, const BatchNormOptions& o) {
 }  // namespace
 
 PlanPtr batch_norm(const Signature& s, const BatchNormOptions& o) {
-  if (by_rows(counted(s, 5, 3).inputs[0], o)) return batch_norm_rows(s, o);
+  if (by_rows(forward_counted(s).inputs[0], o)) return batch_norm_rows(s, o);
   if (s.inputs[0].dtype == MX_FLOAT64) return std::make_unique<BatchNorm<double>>(s, o);
   return made_for<BatchNorm>(s.inputs[0].dtype, s, o);
 }
 
 PlanPtr batch_norm_backward(const Signature& s, const BatchNormOptions& o) {
-  if (by_rows(counted(s, 7, 3).inputs[1], o)) return batch_norm_rows_backward(s, o);
+  if (by_rows(backward_counted(s).inputs[1], o)) return batch_norm_rows_backward(s, o);
   if (s.inputs[1].dtype == MX_FLOAT64) return std::make_unique<BatchNormBackward<double>>(s, o);
   return made_for<BatchNormBackward>(s.inputs[1].dtype, s, o);
 }

@@ -84,6 +84,48 @@ void require_types(const std::vector<Spec>& specs, size_t data) {
     if (specs[i].dtype != (i < data ? type_of<T> : type_of<Statistic<T>>)) throw Unsupported{};
 }
 
+// All signatures of the operator have 5 inputs and 3 outputs forward, 7 and 3 backward. After the outputs, and after the
+// inputs of backward, there may be the step of several devices that belong together. These throw Unsupported for others.
+inline const Signature& forward_counted(const Signature& s) {
+  require_counts(s, 5, 5, 3, 4);
+  return s;
+}
+inline const Signature& backward_counted(const Signature& s) {
+  require_counts(s, 7, 8, 3, 3);
+  return s;
+}
+// Whether there is a step, the last of `specs`, if `others` come before it.
+inline bool has_step(const std::vector<Spec>& specs, size_t others) {
+  if (specs.size() == others) return false;
+  if (specs.back().dtype != MX_INT64) throw Unsupported{};
+  require_size(specs.back(), 1);
+  return true;
+}
+// Types and sizes of tensors for data of T; the first `data` of them are like data, then there is one value a channel.
+template <class T>
+void require_tensors(std::vector<Spec> specs, size_t data, int64_t size, int64_t channels, size_t others) {
+  if (has_step(specs, others)) specs.pop_back();
+  require_types<T>(specs, data);
+  for (size_t i = 0; i < specs.size(); ++i) require_size(specs[i], i < data ? size : channels);
+}
+template <class T>
+void require_forward(const Signature& s, int64_t channels) {
+  const int64_t size = s.inputs[0].size();
+  require_tensors<T>(s.inputs, 1, size, channels, 5);
+  require_tensors<T>(s.outputs, 1, size, channels, 3);
+}
+template <class T>
+void require_backward(const Signature& s, int64_t channels) {
+  const int64_t size = s.inputs[1].size();
+  require_tensors<T>(s.inputs, 2, size, channels, 7);
+  require_tensors<T>(s.outputs, 1, size, channels, 3);
+}
+
+// The step, where there is one: what a forward operation met others in, 0 if none.
+inline void set_step(const Call& call, const Signature& s, int64_t number) {
+  if (has_step(s.outputs, 3)) ChannelOutput<int64_t>(call, 3).set(0, number);
+}
+
 // A plan for data of a type, float32 or BFloat16.
 template <template <class> class Kind>
 PlanPtr made_for(int32_t dtype, const Signature& s, const BatchNormOptions& o) {

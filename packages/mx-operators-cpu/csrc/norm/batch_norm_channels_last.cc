@@ -81,15 +81,12 @@ template <class T>
 class RowsBatchNorm final : public RowsPlan {
  public:
   RowsBatchNorm(const Signature& s, const BatchNormOptions& o) : RowsPlan(s, o, s.inputs[0], 2) {
-    require_types<T>(s.inputs, 1);
-    require_types<T>(s.outputs, 1);
-    const int64_t n = s.inputs[0].size(), c = channels_;
-    require_sizes(s.inputs, {n, c, c, c, c});
-    require_sizes(s.outputs, {n, c, c});
+    require_forward<T>(s, channels_);
   }
 
  private:
   void execute(const Call& call) const override {
+    set_step(call, signature_, 0);
     void* scratch = call.context.scratch[0];
     float *mean = vectors_.of(scratch, 0), *scale = vectors_.of(scratch, 1);
     if (o_.use_batch_stats) {
@@ -139,11 +136,7 @@ template <class T>
 class RowsBatchNormBackward final : public RowsPlan {
  public:
   RowsBatchNormBackward(const Signature& s, const BatchNormOptions& o) : RowsPlan(s, o, s.inputs[1], 3) {
-    require_types<T>(s.inputs, 2);
-    require_types<T>(s.outputs, 1);
-    const int64_t n = s.inputs[1].size(), c = channels_;
-    require_sizes(s.inputs, {n, n, c, c, c, c, c});
-    require_sizes(s.outputs, {n, c, c});
+    require_backward<T>(s, channels_);
   }
 
  private:

@@ -5,12 +5,18 @@
 namespace mx::cpu {
 namespace {
 
+// Kernels of BatchNorm look at it.
+void require_unless_step(const Spec& spec) {
+  if (spec.dtype != MX_INT64) require_primitive(spec);
+}
+
 template <PlanPtr (*Kernel)(const Signature&, const BatchNormOptions&)>
 py::object prepare_batch_norm(const PySpecs& inputs, const PySpecs& outputs, int64_t axis, double eps,
                               double momentum, bool fix_gamma, bool use_batch_stats) {
-  return prepare(inputs, outputs, [&](const Signature& s) {
+  const auto make = [&](const Signature& s) {
     return Kernel(s, {axis, eps, momentum, fix_gamma, use_batch_stats});
-  });
+  };
+  return prepare(inputs, outputs, make, &require_unless_step);
 }
 
 template <PlanPtr (*Kernel)(const Signature&, const BatchNormOptions&, const RendezvousOptions&)>
@@ -21,9 +27,10 @@ py::object prepare_sync(const PySpecs& inputs, const PySpecs& outputs, int64_t a
   if (!engine.is_none())
     table = import_plugin_table<mx_engine_api>(engine.ptr(), MX_ENGINE_CAPSULE, MX_ENGINE_MAJOR, MX_ENGINE_API_SIZE_1_0,
                                                "mx-operators-cpu");
-  return prepare(inputs, outputs, [&](const Signature& s) {
+  const auto make = [&](const Signature& s) {
     return Kernel(s, {axis, eps, momentum, fix_gamma, true}, {name, devices, patience, table});
-  });
+  };
+  return prepare(inputs, outputs, make, &require_unless_step);
 }
 
 template <PlanPtr (*Kernel)(const Signature&, const LayerNormOptions&)>

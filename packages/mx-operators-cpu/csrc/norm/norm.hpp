@@ -23,11 +23,12 @@ struct RendezvousOptions {
   double patience = 120;  // seconds
   const mx_engine_api* engine = nullptr;  // on whose threads they run, if on any's
 };
-// data, gamma, beta, moving_mean, moving_var -> output, mean, var
+// data, gamma, beta, moving_mean, moving_var -> output, mean, var; 0 where there is a fourth output, a step
 PlanPtr batch_norm(const Signature& signature, const BatchNormOptions& options);
-// out_grad, data, gamma, mean, var, moving_mean, moving_var -> data_grad, gamma_grad, beta_grad
+// out_grad, data, gamma, mean, var, moving_mean, moving_var, maybe a step, unread -> data_grad, gamma_grad, beta_grad
 PlanPtr batch_norm_backward(const Signature& signature, const BatchNormOptions& options);
-// The same of several devices' batches together, in training.
+// The same of several devices' batches together, in training. The step (int64, one number) is what the devices' forward
+// operations that met have in common and no others: backward operations of one step meet.
 PlanPtr sync_batch_norm(const Signature& signature, const BatchNormOptions& options,
                         const RendezvousOptions& rendezvous);
 PlanPtr sync_batch_norm_backward(const Signature& signature, const BatchNormOptions& options,

@@ -25,7 +25,7 @@ class JointPlan : public Plan {
   int64_t channels() const { return v_.length; }
   double count() const { return static_cast<double>(v_.outer * v_.inner); }  // elements per channel
 
-  std::shared_ptr<const Rendezvous::Parts> meet(const Call& call, Rendezvous::Part part, uint64_t step = 0) const {
+  Rendezvous::Met meet(const Call& call, Rendezvous::Part part, int64_t step = 0) const {
     const mx_context here = call.context.context;
     return rendezvous_.join(here.id, std::move(part), m_.devices, Rendezvous::Seconds(m_.patience),
                             [&](const std::function<bool()>& over) { engine_.until(here, over); }, step);
@@ -55,21 +55,18 @@ class SyncBatchNorm final : public JointPlan {
 
  public:
   SyncBatchNorm(const Signature& s, const BatchNormOptions& o, const RendezvousOptions& m)
-      : JointPlan(counted(s, 5, 3), o, m, s.inputs[0]) {
-    require_types<T>(s.inputs, 1);
-    require_types<T>(s.outputs, 1);
-    const int64_t n = s.inputs[0].size(), c = channels();
-    require_sizes(s.inputs, {n, c, c, c, c});
-    require_sizes(s.outputs, {n, c, c});
+      : JointPlan(counted(s, 5, 4), o, m, s.inputs[0]) {
+    require_forward<T>(s, channels());
   }
 
  private:
   void execute(const Call& call) const override {
     const size_t width = static_cast<size_t>(channels());
-    const std::shared_ptr<const Rendezvous::Parts> parts = meet(call, moments(call));
+    const Rendezvous::Met met = meet(call, moments(call));
+    set_step(call, signature_, met.number);
     double seen = 0;
     std::vector<double> mean(width), squares(width);
-    for (const auto& member : *parts) {
+    for (const auto& member : *met.parts) {
       const Rendezvous::Part& part = member.second;
       if (part[0] == 0) continue;
       for (size_t c = 0; c < width; ++c)
@@ -111,26 +108,11 @@ class SyncBatchNormBackward final : public JointPlan {
 
  public:
   SyncBatchNormBackward(const Signature& s, const BatchNormOptions& o, const RendezvousOptions& m)
-      : JointPlan(counted(s, 7, 3), o, m, s.inputs[1]) {
-    require_types<T>(s.inputs, 2);
-    require_types<T>(s.outputs, 1);
-    const int64_t n = s.inputs[1].size(), c = channels();
-    require_sizes(s.inputs, {n, n, c, c, c, c, c});
-    require_sizes(s.outputs, {n, c, c});
+      : JointPlan(counted(s, 8, 3), o, m, s.inputs[1]) {
+    require_backward<T>(s, channels());
   }
 
  private:
-  // Operations of several steps may run in any order, where nothing that they write is the same. All devices of a step
-  // have the statistics that they joined.
-  uint64_t step(const Call& call) const {
-    uint64_t hash = 14695981039346656037u;  // FNV-1a
-    for (size_t input : {3, 4}) {
-      const auto* bytes = reinterpret_cast<const unsigned char*>(call.input<S>(input));
-      for (size_t i = 0; i < static_cast<size_t>(channels()) * sizeof(S); ++i) hash = (hash ^ bytes[i]) * 1099511628211u;
-    }
-    return hash;
-  }
-
   void execute(const Call& call) const override {
     const int64_t width = channels();
     const S* mean = call.input<S>(3);
@@ -147,8 +129,9 @@ class SyncBatchNormBackward final : public JointPlan {
       finish_channel_gradient<S>(o_, call, c, own[0], own[static_cast<size_t>(1 + c)],
                                  own[static_cast<size_t>(1 + width + c)]);
     Rendezvous::Part joint(own.size());
-    const std::shared_ptr<const Rendezvous::Parts> parts = meet(call, std::move(own), step(call));
-    for (const auto& member : *parts)
+    // Operations of several steps may run in any order, where nothing that they write is the same.
+    const Rendezvous::Met met = meet(call, std::move(own), *call.input<int64_t>(7));
+    for (const auto& member : *met.parts)
       for (size_t i = 0; i < joint.size(); ++i) joint[i] += member.second[i];
     if (!call.wanted(0)) return;
     std::vector<S> a(static_cast<size_t>(width)), b(a.size()), c(a.size());
@@ -170,14 +153,14 @@ class SyncBatchNormBackward final : public JointPlan {
 }  // namespace
 
 PlanPtr sync_batch_norm(const Signature& s, const BatchNormOptions& o, const RendezvousOptions& m) {
-  const int32_t dtype = counted(s, 5, 3).inputs[0].dtype;
+  const int32_t dtype = counted(s, 5, 4).inputs[0].dtype;
   if (dtype == MX_FLOAT64) return std::make_unique<SyncBatchNorm<double>>(s, o, m);
   if (dtype == MX_BFLOAT16) return std::make_unique<SyncBatchNorm<BFloat16>>(s, o, m);
   return std::make_unique<SyncBatchNorm<float>>(s, o, m);
 }
 
 PlanPtr sync_batch_norm_backward(const Signature& s, const BatchNormOptions& o, const RendezvousOptions& m) {
-  const int32_t dtype = counted(s, 7, 3).inputs[1].dtype;
+  const int32_t dtype = counted(s, 8, 3).inputs[1].dtype;
   if (dtype == MX_FLOAT64) return std::make_unique<SyncBatchNormBackward<double>>(s, o, m);
   if (dtype == MX_BFLOAT16) return std::make_unique<SyncBatchNormBackward<BFloat16>>(s, o, m);
   return std::make_unique<SyncBatchNormBackward<float>>(s, o, m);

@@ -34,14 +34,15 @@ inline void require_primitive(const Spec& spec) {
     if (extent > INT32_MAX) throw Unsupported{};
 }
 
-// Prepares without the GIL; declining is None.
-template <class Make>
-pybind11::object prepare(const PySpecs& inputs, const PySpecs& outputs, const Make& make) {
+// Prepares without the GIL; declining is None. `require`: throws Unsupported for tensors that the kernel does not take.
+template <class Make, class Require = decltype(&require_primitive)>
+pybind11::object prepare(const PySpecs& inputs, const PySpecs& outputs, const Make& make,
+                         const Require& require = &require_primitive) {
   PlanPtr plan = or_else(PlanPtr(), [&] {
     const Signature signature{specs(inputs), specs(outputs)};
     for (const auto* tensors : {&signature.inputs, &signature.outputs})
       for (const Spec& spec : *tensors)
-        require_primitive(spec);
+        require(spec);
     const GilRelease release;
     const ExitHold hold;  // the library keeps what it compiles in static objects
     return make(signature);

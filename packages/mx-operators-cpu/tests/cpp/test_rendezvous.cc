@@ -29,7 +29,7 @@ void rounds_have_the_parts_of_all() {
   for (int32_t device = 0; device < kDevices; ++device) {
     threads.emplace_back([&, device] {
       for (int round = 0; round < kRounds; ++round) {
-        const auto parts = place.join(device, {static_cast<double>(10 * round + device)}, kDevices, kLong);
+        const auto parts = place.join(device, {static_cast<double>(10 * round + device)}, kDevices, kLong).parts;
         int32_t expected = 0;
         for (const auto& member : *parts) {
           if (member.first != expected || member.second[0] != 10 * round + expected) ++wrong;
@@ -57,7 +57,7 @@ void who_does_not_come_is_told() {
   Rendezvous place("layer");
   const std::string told = failure([&] { place.join(1, {1}, 2, kShort); });
   CHECK(told.find("[layer] 1 of 2 devices") == 0 && told.find("cpu(1)") != std::string::npos);
-  CHECK(place.join(0, {3}, 1, kShort)->size() == 1);  // the next round is a new one
+  CHECK(place.join(0, {3}, 1, kShort).parts->size() == 1);  // the next round is a new one
 }
 
 void parts_of_unequal_sizes_fail_for_all() {
@@ -84,7 +84,7 @@ void a_device_that_comes_again_waits_for_the_next_round() {
       ++met;
     });
   }
-  for (int round = 0; round < 2; ++round) CHECK(place.join(1, {1}, 2, kLong)->size() == 2);
+  for (int round = 0; round < 2; ++round) CHECK(place.join(1, {1}, 2, kLong).parts->size() == 2);
   for (std::thread& thread : threads) thread.join();
   CHECK(met == 2);
 }
@@ -121,10 +121,10 @@ void who_comes_again_and_has_no_patience_fails_alone() {
   Rendezvous place("again");
   Waiting waiting;
   size_t met = 0;
-  std::thread other([&] { met = place.join(0, {1}, 2, kLong, waiting.wait())->size(); });
+  std::thread other([&] { met = place.join(0, {1}, 2, kLong, waiting.wait()).parts->size(); });
   waiting.until_begun();
   CHECK(test::has(failure([&] { place.join(0, {1}, 2, kShort); }), "1 of 2 devices"));
-  CHECK(place.join(1, {1}, 2, kLong)->size() == 2);
+  CHECK(place.join(1, {1}, 2, kLong).parts->size() == 2);
   other.join();
   CHECK(met == 2);
 }
@@ -138,12 +138,12 @@ void the_child_of_a_fork_begins_anew() {
   if (child == 0) {  // the thread that waits is not here
     const std::string told = failure([&] { place.join(1, {1}, 2, kShort); });
     const bool alone = test::has(told, "1 of 2 devices came within MX_SYNC_TIMEOUT: cpu(1)");
-    const bool meets = place.join(0, {1}, 1, kShort)->size() == 1 && &Rendezvous::of("fork") == &place;
+    const bool meets = place.join(0, {1}, 1, kShort).parts->size() == 1 && &Rendezvous::of("fork") == &place;
     _exit(alone && meets ? 0 : 1);
   }
   int status = -1;
   CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  CHECK(place.join(1, {2}, 2, kLong)->size() == 2);
+  CHECK(place.join(1, {2}, 2, kLong).parts->size() == 2);
   other.join();
 }
 
@@ -152,14 +152,27 @@ void steps_that_go_on_at_the_same_time_do_not_mix() {
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (int32_t device = 0; device < 2; ++device)
-    for (uint64_t step = 0; step < 20; ++step)  // in any order
+    for (int64_t step = 0; step < 20; ++step)  // in any order
       threads.emplace_back([&, device, step] {
-        const auto parts = place.join(device, {static_cast<double>(step)}, 2, kLong, {}, step);
+        const auto parts = place.join(device, {static_cast<double>(step)}, 2, kLong, {}, step).parts;
         for (const auto& member : *parts)
           if (parts->size() != 2 || member.second[0] != static_cast<double>(step)) ++wrong;
       });
   for (std::thread& thread : threads) thread.join();
   CHECK(wrong == 0);
+}
+
+void a_round_has_a_number_that_all_of_it_get() {
+  Rendezvous place("numbered"), elsewhere("numbered too");
+  std::atomic<int64_t> other{0};
+  std::vector<int64_t> numbers{elsewhere.join(0, {0}, 1, kLong).number};
+  for (int i = 0; i < 5; ++i) {
+    std::thread thread([&] { other = place.join(0, {0}, 2, kLong).number; });
+    numbers.push_back(place.join(1, {0}, 2, kLong).number);
+    thread.join();
+    CHECK(other == numbers.back());
+    for (size_t earlier = 0; earlier + 1 < numbers.size(); ++earlier) CHECK(numbers[earlier] < numbers.back());
+  }
 }
 
 void one_name_is_one_place() {
@@ -178,5 +191,6 @@ int main() {
   who_comes_again_and_has_no_patience_fails_alone();
   the_child_of_a_fork_begins_anew();
   steps_that_go_on_at_the_same_time_do_not_mix();
+  a_round_has_a_number_that_all_of_it_get();
   one_name_is_one_place();
 }

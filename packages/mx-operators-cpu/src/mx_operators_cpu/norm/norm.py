@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mx_core import services
+from mx_core import dtypes, services
 from mx_core.errors import PluginError
 from mx_operators_cpu.library import native
 from mx_operators_cpu.settings import sync_timeout
-from mx_operators_cpu.signature import tensors
+from mx_operators_cpu.signature import native_floats, tensors
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
+
+_INTEGER = dtypes.code("int64")
 
 
 def _batch(call: KernelCall, rank: int) -> dict[str, Any]:
@@ -59,6 +62,14 @@ def _engine() -> object:
         return services.engine().capsule
     except PluginError:
         return None
+
+
+def sync_supported(call: KernelCall) -> bool:
+    """True if every tensor but the step is of an element type with a kernel of its own."""
+    inputs, outputs = (
+        tuple(s for s in specs if s.dtype != _INTEGER) for specs in (call.inputs, call.outputs)
+    )
+    return native_floats(replace(call, inputs=inputs, outputs=outputs))
 
 
 def sync_batch_norm(call: KernelCall) -> object:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from mx_core.errors import NoKernelError
-from mx_core.operator import Array, Arrays, ReferenceContext, opt, required
-from mx_operators.nn.norm.batch_norm import BatchNormParam, Normalization, StatisticsParam
+from mx_core.operator import Array, Arrays, ReferenceContext, Shapes, Types, opt, required
+from mx_operators.nn.norm.batch_norm import VECTORS, BatchNormParam, Normalization, StatisticsParam
 
 
 class SyncBatchNormParam(StatisticsParam):
@@ -33,11 +33,29 @@ class SyncBatchNorm(Normalization[SyncBatchNormParam]):
     """BatchNorm of data (N, C, …) whose statistics are those of `ndev` devices together.
 
     In training each device waits until the others have computed the layer of the same `key`. With one device it is
-    BatchNorm. Gradients of gamma and beta are those of the device's batch.
+    BatchNorm. Gradients of gamma and beta are those of the device's batch. A hidden output, the step, tells backward
+    which forward runs of the devices belonged together: several steps may go on at once.
     """
 
     name = "_contrib_SyncBatchNorm"
-    floating_only = True
+    results = ("output", "mean", "var", "step")
+    floating_only = ("data", "output", *VECTORS)
+
+    def outputs(self, p: SyncBatchNormParam) -> tuple[str, ...]:
+        """No step with one device."""
+        return self.results if p.ndev > 1 else self.results[:3]
+
+    def infer_shape(self, p: SyncBatchNormParam, s: Shapes) -> None:
+        """One value per channel in every vector, and a number."""
+        super().infer_shape(p, s)
+        if p.ndev > 1:
+            s.assign("step", (1,))
+
+    def infer_type(self, p: SyncBatchNormParam, t: Types) -> None:
+        """The step is an integer."""
+        super().infer_type(p, t)
+        if p.ndev > 1:
+            t.assign("step", "int64")
 
     def shown_inverted(self, p: SyncBatchNormParam) -> bool:
         """The variance itself is shown."""
@@ -46,7 +64,10 @@ class SyncBatchNorm(Normalization[SyncBatchNormParam]):
     def reference(self, p: SyncBatchNormParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         """Of one device: a reference knows no others."""
         _expect_one(p, ctx)
-        return super().reference(p, inputs, ctx)
+        made = list(super().reference(p, inputs, ctx))
+        if p.ndev > 1:
+            made.insert(3, np.zeros(1, np.int64))
+        return made
 
     def backward(
         self,
@@ -59,6 +80,7 @@ class SyncBatchNorm(Normalization[SyncBatchNormParam]):
         var: Array,
         moving_mean: Array,
         moving_var: Array,
+        step: Array | None = None,
     ) -> Arrays:
         """As BatchNorm, of one device."""
         _expect_one(p, ctx)

@@ -6,7 +6,7 @@ Source: Ioffe and Szegedy, Batch Normalization, ICML 2015.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -38,7 +38,8 @@ class BatchNormParam(StatisticsParam):
     max_calib_range: float | None = opt(None, "accepted for compatibility")
 
 
-_VECTORS = ("gamma", "beta", "moving_mean", "moving_var", "mean", "var")
+#: the tensors that have one value per channel
+VECTORS = ("gamma", "beta", "moving_mean", "moving_var", "mean", "var")
 
 
 S = TypeVar("S", bound=StatisticsParam)
@@ -53,7 +54,7 @@ class Normalization(Operator[S]):
         "moving_mean": {"__init__": '["zero", {}]'},
         "moving_var": {"__init__": '["one", {}]'},
     }
-    results = ("output", "mean", "var")
+    results: ClassVar[tuple[str, ...]] = ("output", "mean", "var")
     needs_train_flag = True
 
     def shown_inverted(self, p: S) -> bool:
@@ -73,13 +74,13 @@ class Normalization(Operator[S]):
         axis = positive_axis(p.axis, len(data))
         if not 0 <= axis < len(data):
             raise s.error(f"axis: expected −{len(data)} to {len(data) - 1}, got {p.axis}")
-        for name in _VECTORS:
+        for name in VECTORS:
             s.assign(name, (data[axis],))
 
     def infer_type(self, p: S, t: Types) -> None:
         """Statistics and parameters in float32 for 16-bit data."""
         t.unify(["data", "output"])
-        for name in _VECTORS:
+        for name in VECTORS:
             t.assign(name, statistics_type(t.get("data")))
 
     def reference(self, p: S, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
