@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import threading
 from typing import Any
 
@@ -15,6 +17,7 @@ from mx_core.errors import MXNetError
 from mx_gluon import nn
 from mx_gluon.contrib.nn import SyncBatchNorm
 from mx_ndarray import autograd, nd
+from mx_symbol import sym
 from testkit.oracle import ORACLE
 
 pytestmark = pytest.mark.timeout(60)
@@ -201,3 +204,16 @@ def test_steps_from_threads_and_ahead() -> None:
 def test_number_of_devices_is_guessed_aloud() -> None:
     with pytest.warns(UserWarning, match="num_devices: 1 by the number of GPUs"):
         SyncBatchNorm()
+
+
+def test_layers_of_several_threads_and_copies_do_not_meet() -> None:
+    """Names are counted per thread; what belongs together is one layer on all contexts."""
+    made: list[SyncBatchNorm] = []
+    threads = [threading.Thread(target=lambda: made.append(SyncBatchNorm(num_devices=2))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({layer.prefix for layer in made}) == 1
+    made += [copy.deepcopy(made[0]), pickle.loads(pickle.dumps(made[0]))]
+    assert len({layer(sym.var("x")).attr("key") for layer in made}) == 5

@@ -3,12 +3,22 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any
 
 from mx_core.context import num_gpus
 from mx_gluon.nn.normalization import BatchNorm
 from mx_gluon.parameter.filling import Init
+
+_claimed: dict[str, object] = {}
+
+
+def _unique_key(prefix: str) -> str:
+    """The prefix, or one with a number where another layer of the process has it: names are counted per thread."""
+    mine = object()
+    numbered = (f"{prefix}#{number}" for number in itertools.count(1))
+    return next(key for key in itertools.chain([prefix], numbered) if _claimed.setdefault(key, mine) is mine)
 
 
 class SyncBatchNorm(BatchNorm):
@@ -60,8 +70,13 @@ class SyncBatchNorm(BatchNorm):
             )
         self._kwargs = {
             "eps": epsilon, "momentum": momentum, "fix_gamma": not scale, "use_global_stats": use_global_stats,
-            "ndev": num_devices, "key": self.prefix,
+            "ndev": num_devices, "key": self.prefix if num_devices == 1 else _unique_key(self.prefix),
         }  # fmt: skip
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if self._kwargs["ndev"] > 1:  # a copy is another layer
+            self._kwargs = {**self._kwargs, "key": _unique_key(self.prefix)}
 
     def hybrid_forward(
         self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any
