@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import array
 import ctypes
+import pickle
 
 import numpy as np
 import pytest
@@ -82,3 +83,11 @@ def test_what_belongs_to_mxnets_library_says_so(name: str) -> None:
         getattr(base, name)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         base.nothing
+
+
+def test_what_a_symbol_cannot_do_raises_the_error_of_base() -> None:
+    with pytest.raises(base.NotImplementedForSymbol, match=r"\[__bool__\].*only for NDArray") as caught:
+        bool(mx.sym.Variable("x"))
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert type(again) is base.NotImplementedForSymbol
+    assert str(again) == str(caught.value)

@@ -167,7 +167,7 @@ def test_arithmetic_refuses_what_it_cannot_combine():
     a = sym.Variable("a")
     with pytest.raises(TypeError, match="list"):
         a + [1]
-    with pytest.raises(NotImplementedError, match="only available in NDArray"):
+    with pytest.raises(NotImplementedError, match="only for NDArray"):
         bool(a)
     with pytest.raises(NotImplementedError, match="__iadd__"):
         a += 1
@@ -239,3 +239,17 @@ def test_groups_are_of_symbols() -> None:
         sym.Group([])
     with pytest.raises(TypeError, match=r"\[Group\] symbols: expected a list of symbols, got 1 in it"):
         sym.Group([sym.Variable("x"), 1])  # type: ignore[list-item]
+
+
+def test_an_operator_alone_has_its_parameters_and_variables_as_inputs() -> None:
+    layer = sym.RNN(
+        sym.var("x") * 2, sym.var("p"), sym.var("h"), sym.var("c"), mode="lstm", state_size=3, num_layers=1,
+        state_outputs=True, name="rnn", __lr_mult__="2",
+    )  # fmt: skip
+    alone = layer[0]._gen_atomic_symbol()
+    assert alone.list_outputs() == layer.list_outputs()
+    assert alone.list_arguments() == ["rnn_data", "rnn_parameters", "rnn_state", "rnn_state_cell"]
+    assert alone.list_attr() == layer.list_attr()
+    assert layer.list_arguments() == ["x", "p", "h", "c"]
+    with pytest.raises(MXNetError, match="got a variable"):
+        sym.var("x")._gen_atomic_symbol()

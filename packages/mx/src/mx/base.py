@@ -15,6 +15,7 @@ import numpy as np
 from mx.absent import explain as _explain
 from mx_core.errors import *  # noqa: F403  every error is known here, too
 from mx_core.errors import MXNetError as MXNetError
+from mx_symbol.symbol.arithmetic import NotImplementedForSymbol as NotImplementedForSymbol
 
 T = TypeVar("T")
 
@@ -29,32 +30,6 @@ mx_uint = ctypes.c_uint
 mx_int64 = ctypes.c_int64
 mx_float = ctypes.c_float
 mx_float_p = ctypes.POINTER(ctypes.c_float)
-
-
-class NotImplementedForSymbol(MXNetError):
-    """A function of arrays was called for a symbol.
-
-    Parameters
-    ----------
-    function : callable
-    alias : str or None
-        The operator that stands for it, such as `"+"`.
-    *args
-        What it was called with.
-    """
-
-    where = "Symbol"
-
-    def __init__(self, function: Callable[..., Any], alias: str | None, *args: Any) -> None:
-        super().__init__()
-        self.function = getattr(function, "__name__", str(function))
-        self.alias = alias
-        self.args_types = [type(each).__name__ for each in args]
-
-    def __str__(self) -> str:
-        operator = f" (operator {self.alias!r})" if self.alias else ""
-        given = f" of {', '.join(self.args_types)}" if self.args_types else ""
-        return f"[{self.function}]{operator}{given}: is not implemented for {self.where}; only for NDArray"
 
 
 class NotSupportedForSparseNDArray(NotImplementedForSymbol):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mx_core.errors import MXNetError
@@ -13,7 +14,42 @@ if TYPE_CHECKING:
 
 
 class NotImplementedForSymbol(MXNetError, NotImplementedError):
-    """Raises: only arrays can do this."""
+    """A function of arrays was called for a symbol.
+
+    Parameters
+    ----------
+    function : callable or str
+    alias : str, optional
+        The operator that stands for it, such as `"+"`.
+    *args
+        What it was called with.
+    """
+
+    where = "Symbol"
+
+    def __init__(self, function: Callable[..., Any] | str, alias: str | None = None, *args: Any) -> None:
+        super().__init__()
+        self.function = (
+            function if isinstance(function, str) else getattr(function, "__name__", str(function))
+        )
+        self.alias = alias
+        self.args_types = [type(each).__name__ for each in args]
+
+    def __str__(self) -> str:
+        operator = f" (operator {self.alias!r})" if self.alias else ""
+        given = f" of {', '.join(self.args_types)}" if self.args_types else ""
+        return f"[{self.function}]{operator}{given}: is not implemented for {self.where}; only for NDArray"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.function, self.alias, self.args_types)
+
+
+def _restored(
+    kind: type[NotImplementedForSymbol], function: str, alias: str | None, args_types: list[str]
+) -> NotImplementedForSymbol:
+    made = kind(function, alias)
+    made.args_types = args_types
+    return made
 
 
 def _is_symbol(value: Any) -> bool:
@@ -150,9 +186,7 @@ class Arithmetic:
 
 
 def _only_arrays(name: str) -> NoReturn:
-    raise NotImplementedForSymbol(
-        f"Function {name} is not implemented for Symbol and only available in NDArray."
-    )
+    raise NotImplementedForSymbol(name)
 
 
 def maximum(left: Any, right: Any) -> Any:

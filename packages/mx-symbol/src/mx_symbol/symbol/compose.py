@@ -131,6 +131,20 @@ def missing_variable(node: Node, argument: str, extra: Mapping[str, str] | None 
     return Node(None, None, f"{node.name}_{argument}", attrs)
 
 
+def alone(node: Node) -> Node:
+    """The same application of an operator with variables as inputs.
+
+    Raises
+    ------
+    MXNetError  it is a variable
+    """
+    if node.is_variable:
+        raise MXNetError(f"[{node.name}] expected the result of an operator, got a variable")
+    made = node.copy([])
+    made.inputs = [Entry(missing_variable(made, argument)) for argument in made.input_names]
+    return made
+
+
 def initial_attributes(node: Node, argument: str) -> dict[str, str]:
     """Attributes the operator declares for the variable of an input (`__init__`)."""
     return {} if node.op is None else dict(node.op.input_attrs.get(argument, {}))

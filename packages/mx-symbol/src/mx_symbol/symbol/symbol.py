@@ -86,6 +86,13 @@ class Symbol(Arithmetic, Fluent, InferenceMethods):
         inputs = [entry for node in nodes for entry in node.inputs]
         return Symbol(inputs) if inputs else None
 
+    def _gen_atomic_symbol(self) -> Symbol:
+        """The operator of this symbol with variables as inputs, and all its visible outputs."""
+        from mx_symbol.symbol.compose import alone
+
+        made = alone(self._node())
+        return Symbol([Entry(made, i) for i in range(made.num_visible_outputs)])
+
     def __len__(self) -> int:
         return len(self._entries)
 
