@@ -4,6 +4,9 @@
 A draft's name is random and it is made exclusively, so no other process can prepare a link in its place. It is locked
 (`flock`) while its process lives: a draft that can be locked has no owner. Between the making and the
 locking another process may take a new draft for stale; its maker notices and makes another one.
+
+Ctrl-C may arrive at any moment: drafts are made and removed by calls that it does not interrupt. It waits for a
+removal, but not long: to remove a large file may take the disk seconds, and then goes on by itself.
 """
 
 from __future__ import annotations
@@ -21,10 +24,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from mx_core.certain import Call
+
 _SUFFIX = ".partial"
 _NAME = re.compile(r"\..+\.([0-9a-f]{8})[0-9a-f]{16}" + re.escape(_SUFFIX), re.DOTALL)
 #: Seconds since its last change after which a draft of another machine, or of an earlier boot, is stale.
 _SETTLED = 60.0
+#: Seconds that Ctrl-C waits for the removal of a draft.
+_HURRIED = 0.1
 _LONGEST_STEM = 40  # characters of the target's name in the draft's: at most 160 bytes of 255
 
 
@@ -37,31 +44,56 @@ class Draft(NamedTuple):
 
 @contextmanager
 def file_for(target: Path) -> Iterator[Draft]:
-    """A new file next to `target`, with its permissions; removed at the end unless it has been renamed.
-
-    The descriptor is the caller's, who closes it.
-    """
-    draft = _made(target, _open_file)
-    try:
-        try:
-            take_over(draft.handle, target)
-        except BaseException:
-            os.close(draft.handle)
-            raise
+    """A new file next to `target`, with its permissions; closed at the end, and removed unless it has been renamed."""
+    with _held(target, _open_file) as draft:
+        take_over(draft.handle, target)
         yield draft
-    finally:
-        draft.path.unlink(missing_ok=True)
 
 
 @contextmanager
 def folder_for(target: Path) -> Iterator[Path]:
     """A new folder next to `target` that only this user enters; removed with what is in it at the end."""
-    draft = _made(target, _open_folder)
-    try:
+    with _held(target, _open_folder) as draft:
         yield draft.path
+
+
+@contextmanager
+def _held(target: Path, opened: Callable[[Path, Path], int]) -> Iterator[Draft]:
+    held: list[Draft] = []
+    making = Call(lambda: held.append(_made(target, opened)))
+
+    def remove() -> None:
+        making.settle()
+        for draft in held:
+            try:
+                _remove(draft.path)
+            finally:
+                os.close(draft.handle)  # which unlocks it
+
+    removing, hurried = Call(remove), False
+    try:
+        try:
+            making.begin()
+        except (RuntimeError, MemoryError):
+            making.run()
+        making.wait()
+        yield held[0]
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        hurried = True
+        raise
     finally:
-        shutil.rmtree(draft.path)
-        os.close(draft.handle)
+        try:
+            try:
+                removing.begin()
+            except (RuntimeError, MemoryError):
+                removing.run()
+            if hurried:
+                removing.settle(_HURRIED)
+            else:
+                removing.wait()
+        except BaseException:
+            removing.settle(_HURRIED)
+            raise
 
 
 def take_over(handle: int, target: Path) -> None:

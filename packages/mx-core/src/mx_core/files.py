@@ -7,13 +7,13 @@ import errno
 import io
 import os
 import stat
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from mx_core import drafts
+from mx_core.certain import Call, certainly
 from mx_core.errors import FileError
 
 if TYPE_CHECKING:
@@ -61,26 +61,46 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb", **options: Any)
     if mode not in ("w", "wb"):
         raise ValueError(f"[atomic_write] mode: expected 'w' or 'wb', got {mode!r}")
     named = os.fspath(path)
-    with ExitStack() as cleanup:
+    with naming(named):
+        target = _replaceable(named)
+    if target is None:
         with naming(named):
-            target = _replaceable(named)
-            if target is None:
-                handle = os.open(named, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOCTTY)
-            else:
-                draft = cleanup.enter_context(drafts.file_for(target))
-                handle = draft.handle
-        buffered = io.BufferedWriter(_NamedFile(handle, named), 1 << 16)
-        with buffered if mode == "wb" else io.TextIOWrapper(buffered, **options) as file:
+            handle = os.open(named, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOCTTY)
+        with _writer(handle, named, True, mode, options) as file:
             yield file
-            file.flush()
-            if target is None:
-                return
-            with naming(named):
-                _synchronise(handle)
-                os.replace(
-                    draft.path, target
-                )  # while it is locked, so that no other process takes it for stale
-                _synchronise_folder(target.parent)
+        return
+    with _named_draft(target, named) as draft:
+        with _writer(draft.handle, named, False, mode, options) as file:
+            yield file
+        with naming(named):
+            _synchronise(draft.handle)
+            # while it is locked, so that no other process takes it for stale
+            certainly(lambda: _publish(draft.path, target))
+
+
+@contextmanager
+def _named_draft(target: Path, named: str) -> Iterator[drafts.Draft]:
+    """A draft; errors of making it name the file that was asked for, those of the block are its own."""
+    entered = False
+    try:
+        with drafts.file_for(target) as draft:
+            entered = True
+            yield draft
+    except OSError:
+        if entered:
+            raise
+        with naming(named):
+            raise
+
+
+def _writer(handle: int, path: str, owner: bool, mode: str, options: dict[str, Any]) -> IO[Any]:
+    buffered = io.BufferedWriter(_NamedFile(handle, path, owner), 1 << 16)
+    return buffered if mode == "wb" else io.TextIOWrapper(buffered, **options)
+
+
+def _publish(draft: Path, target: Path) -> None:
+    os.replace(draft, target)
+    _synchronise_folder(target.parent)
 
 
 @contextmanager
@@ -109,21 +129,18 @@ def atomic_group(path: str | os.PathLike[str], *dependents: str | os.PathLike[st
         yield made
         for name, draft, target in zip(names, made, targets, strict=True):
             with naming(name):
-                handle = os.open(draft, os.O_RDWR | os.O_CLOEXEC)
-                try:
-                    drafts.take_over(handle, target)
-                    _synchronise(handle)
-                finally:
-                    os.close(handle)
-        with _aside(targets[1:], folder, made[0]), naming(names[0]):
-            for parent in {target.parent for target in targets}:
-                _synchronise_folder(parent)
-            os.replace(made[0], targets[0])
-            _synchronise_folder(targets[0].parent)
-        for name, draft, target in zip(names[1:], made[1:], targets[1:], strict=True):
-            with naming(name):
-                os.replace(draft, target)
-                _synchronise_folder(target.parent)
+                _settle(draft, target)
+        certainly(lambda: _publish_group(names, made, targets, folder))
+
+
+def _publish_group(names: Sequence[str], made: Sequence[Path], targets: Sequence[Path], folder: Path) -> None:
+    with _aside(targets[1:], folder, made[0]), naming(names[0]):
+        for parent in {target.parent for target in targets}:
+            _synchronise_folder(parent)
+        _publish(made[0], targets[0])
+    for name, draft, target in zip(names[1:], made[1:], targets[1:], strict=True):
+        with naming(name):
+            _publish(draft, target)
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytearray:
@@ -175,8 +192,8 @@ def _aside(targets: Sequence[Path], folder: Path, draft: Path) -> Iterator[None]
 class _NamedFile(io.FileIO):
     """A file whose errors name it, and of which one call writes one piece."""
 
-    def __init__(self, handle: int, path: str) -> None:
-        super().__init__(handle, "wb")
+    def __init__(self, handle: int, path: str, owner: bool) -> None:
+        super().__init__(handle, "wb", closefd=owner)
         self._path = path
 
     def write(self, data: Buffer, /) -> int:
@@ -218,30 +235,30 @@ def _replaceable(path: str) -> Path | None:
 
 def _synchronise(handle: int) -> None:
     """Flushes a file to disk; on the main thread such that Ctrl-C does not wait for the disk."""
-    if threading.current_thread() is not threading.main_thread():
-        os.fsync(handle)
-        return
-    own = os.dup(handle)
-    failures: list[OSError] = []
-    done = threading.Lock()
-    done.acquire()
+    _leaving(Call(lambda: os.fsync(handle)))
 
-    def flush() -> None:
+
+def _settle(draft: Path, target: Path) -> None:
+    """Gives a draft the permissions of its target and flushes it to disk, as `_synchronise` does."""
+
+    def settle() -> None:
+        handle = os.open(draft, os.O_RDWR | os.O_CLOEXEC)
         try:
-            os.fsync(own)
-        except OSError as error:
-            failures.append(error)
+            drafts.take_over(handle, target)
+            os.fsync(handle)
         finally:
-            os.close(own)
-            done.release()
+            os.close(handle)
 
+    _leaving(Call(settle))
+
+
+def _leaving(call: Call) -> None:
+    """Makes a call; an interrupt leaves it alone."""
     try:
-        threading.Thread(target=flush, name="mx-fsync", daemon=True).start()
+        call.begin()
     except RuntimeError:  # no thread to be had, or the interpreter is ending
-        flush()
-    done.acquire()  # a wait that signals interrupt
-    if failures:
-        raise failures[0]
+        call.run()
+    call.wait(patience=0)
 
 
 def _synchronise_folder(folder: Path) -> None:
