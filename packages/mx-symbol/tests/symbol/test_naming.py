@@ -3,7 +3,7 @@
 
 import threading
 
-from mx_symbol import NameManager, Prefix, sym
+from mx_symbol import AttrScope, NameManager, Prefix, sym
 
 
 def test_a_counter_per_hint():
@@ -34,7 +34,7 @@ def test_leaving_restores_the_outer_manager():
         with NameManager():
             assert sym.relu(sym.Variable("a")).name == "relu0"
         assert sym.relu(sym.Variable("a")).name == "relu1"
-        assert NameManager.current() is outer
+        assert NameManager.current is outer
 
 
 def test_threads_have_managers_of_their_own():
@@ -62,3 +62,24 @@ def test_an_automatic_name_is_that_of_the_namespace_whatever_was_called_before()
         assert sym.contrib.quadratic(x).name == "quadratic0"
         assert sym.linalg_gemm2(x, x).name == "linalg_gemm20"
         assert sym.linalg.gemm2(x, x).name == "gemm20"
+
+
+def test_the_current_manager_and_scope_can_be_read_and_set_in_each_thread():
+    seen = []
+
+    def other():
+        seen.append((NameManager.current.get(None, "own"), AttrScope.current.get(None)))
+        AttrScope.current = AttrScope(lr_mult="3")
+        seen.append(sym.Variable("a").attr("lr_mult"))
+
+    with NameManager(), AttrScope(lr_mult="2"):
+        assert NameManager.current.get(None, "own") == "own0"
+        assert AttrScope.current.get({"wd_mult": "1"}) == {"lr_mult": "2", "wd_mult": "1"}
+        NameManager.current = Prefix("set_")
+        assert sym.relu(sym.Variable("a")).name == "set_relu0"
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        assert sym.Variable("a").attr("lr_mult") == "2"
+    assert seen == [("own0", {}), "3"]
+    assert AttrScope.current.get(None) == {}

@@ -42,7 +42,7 @@ class BlockScope:
         current: BlockScope | None = getattr(BlockScope._current, "value", None)
         if current is None:
             if prefix is None:
-                prefix = NameManager.current().get(None, hint) + "_"
+                prefix = NameManager.current.get(None, hint) + "_"
             return prefix, ParameterDict(prefix) if params is None else ParameterDict(params.prefix, params)
         if prefix is None:
             number = current._counter.get(hint, 0)

@@ -3,20 +3,34 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import ClassVar, Self
 
 from mx_core.errors import ArgumentError
 from mx_core.graph import PREPARED
+from mx_symbol.symbol.current import Current
 
 #: keys that stand for `__key__`
 HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 
 
-class AttrScope:
+class _HasCurrent(type):
+    """Of `AttrScope`, so that `AttrScope.current` can be read and set."""
+
+    @property
+    def current(cls) -> AttrScope:
+        return AttrScope._current.value
+
+    @current.setter
+    def current(cls, scope: AttrScope) -> None:
+        AttrScope._current.value = scope
+
+
+class AttrScope(metaclass=_HasCurrent):
     """Adds attributes to every symbol made in its `with` block; inner scopes win.
+
+    `AttrScope.current` is the calling thread's scope.
 
     Threads: each has its own current scope; a scope is entered by one thread at a time.
 
@@ -32,7 +46,7 @@ class AttrScope:
     'stage1'
     """
 
-    _local: ClassVar[threading.local] = threading.local()
+    _current: ClassVar[Current[AttrScope]] = Current(lambda: AttrScope())  # noqa: PLW0108  which is not there yet
 
     def __init__(self, **kwargs: str) -> None:
         refuse_private("AttrScope", kwargs)
@@ -42,22 +56,14 @@ class AttrScope:
         self._attr = kwargs
         self._outer: list[AttrScope] = []
 
-    @classmethod
-    def current(cls) -> AttrScope:
-        """The calling thread's scope."""
-        found: AttrScope | None = getattr(AttrScope._local, "value", None)
-        if found is None:
-            found = AttrScope._local.value = AttrScope()
-        return found
-
     def get(self, attr: Mapping[str, str] | None) -> dict[str, str]:
         """The scope's attributes with `attr` on top."""
         return {**self._attr, **(attr or {})}
 
     def __enter__(self) -> Self:
-        outer = AttrScope.current()
+        outer = AttrScope._current.value
         self._outer.append(outer)
-        AttrScope._local.value = AttrScope(**outer.get(self._attr))
+        AttrScope._current.value = AttrScope(**outer.get(self._attr))
         return self
 
     def __exit__(
@@ -66,7 +72,7 @@ class AttrScope:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        AttrScope._local.value = self._outer.pop()
+        AttrScope._current.value = self._outer.pop()
 
 
 def refuse_private(where: str, keys: Iterable[str]) -> None:

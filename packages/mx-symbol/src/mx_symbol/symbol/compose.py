@@ -41,7 +41,7 @@ def apply(
     ------
     ArgumentError  a parameter or an input that the operator does not have, or one given twice
     """
-    name = NameManager.current().get(name, called.lower())
+    name = NameManager.current.get(name, called.lower())
     declared = {info.name for info in op.Param.fields()}
     texts = {k: str(v) for k, v in values.items() if k not in declared and _is_attribute(k)}
     values = {k: v for k, v in values.items() if k not in texts and (v is not None or k in declared)}
@@ -51,7 +51,7 @@ def apply(
     node = Node(op, params, name)
     node.set_texts({k: str(v) for k, v in values.items() if _is_plain(v)})
     for_inputs: dict[str, dict[str, str]] = {}
-    for key, value in {**AttrScope.current().get(attr), **texts}.items():
+    for key, value in {**AttrScope.current.get(attr), **texts}.items():
         _place_attribute(node, key, value, for_inputs)
     node.inputs = _inputs(node, inputs, named, for_inputs)
     return node

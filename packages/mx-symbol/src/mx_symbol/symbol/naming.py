@@ -3,13 +3,28 @@
 
 from __future__ import annotations
 
-import threading
 from types import TracebackType
 from typing import ClassVar, Self
 
+from mx_symbol.symbol.current import Current
 
-class NameManager:
+
+class _HasCurrent(type):
+    """Of `NameManager`, so that `NameManager.current` can be read and set."""
+
+    @property
+    def current(cls) -> NameManager:
+        return NameManager._current.value
+
+    @current.setter
+    def current(cls, manager: NameManager) -> None:
+        NameManager._current.value = manager
+
+
+class NameManager(metaclass=_HasCurrent):
     """Names symbols that were not given a name; in a `with` block it is the thread's current one.
+
+    `NameManager.current` is the calling thread's manager.
 
     Threads: each has its own current manager; a manager is used by one thread at a time.
 
@@ -21,19 +36,11 @@ class NameManager:
     '_plus0'
     """
 
-    _local: ClassVar[threading.local] = threading.local()
+    _current: ClassVar[Current[NameManager]] = Current(lambda: NameManager())  # noqa: PLW0108  which is not there yet
 
     def __init__(self) -> None:
         self._counter: dict[str, int] = {}
         self._outer: list[NameManager] = []
-
-    @classmethod
-    def current(cls) -> NameManager:
-        """The calling thread's manager."""
-        found: NameManager | None = getattr(NameManager._local, "value", None)
-        if found is None:
-            found = NameManager._local.value = NameManager()
-        return found
 
     def get(self, name: str | None, hint: str) -> str:
         """`name` if there is one, else the next name of the hint."""
@@ -44,8 +51,8 @@ class NameManager:
         return f"{hint}{number}"
 
     def __enter__(self) -> Self:
-        self._outer.append(NameManager.current())
-        NameManager._local.value = self
+        self._outer.append(NameManager._current.value)
+        NameManager._current.value = self
         return self
 
     def __exit__(
@@ -54,7 +61,7 @@ class NameManager:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        NameManager._local.value = self._outer.pop()
+        NameManager._current.value = self._outer.pop()
 
 
 class Prefix(NameManager):

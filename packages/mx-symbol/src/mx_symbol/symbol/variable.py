@@ -27,7 +27,7 @@ def variable_attributes(
     for key, value in (attr or {}).items():
         if not isinstance(value, str):
             raise ArgumentError(f"[Variable] attr {key}: expected text, got {value!r}")
-    attrs = AttrScope.current().get(attr)
+    attrs = AttrScope.current.get(attr)
     if shape is not None:
         attrs["__shape__"] = _shape_text(shape)
     if lr_mult is not None:
