@@ -29,6 +29,21 @@ def test_endings_decide() -> None:
         filled(made, "mystery", (4,))
 
 
+def test_quantized_parameters_are_integers_of_eight_bits() -> None:
+    weight = filled(init.Zero(), "conv_weight_quantize", (50, 50))
+    assert (weight == np.trunc(weight)).all()
+    assert (weight.min(), weight.max()) == (-127, 126)
+    assert len(np.unique(weight)) == 254
+    assert (filled(init.One(), "conv_bias_quantize", (4,)) == 0).all()
+    narrow = nd.zeros((3, 4), dtype="int8")
+    init.Xavier()(init.InitDesc("fc_weight_quantize"), narrow)
+    assert narrow.asnumpy().any()
+    ends = [
+        filled(init.Xavier(), f"fc_{name}", (1,)).item() for name in ("weight_min", "weight_quantize_max")
+    ]
+    assert ends == [0.0, 1.0]
+
+
 def test_a_subclass_may_say_what_each_ending_gets() -> None:
     class Own(init.Initializer):
         def _init_gamma(self, name: str, arr: nd.NDArray) -> None:

@@ -45,6 +45,8 @@ def test_the_first_batches_are_mxnets() -> None:
     assert batches.provide_data[0].shape == batches.provide_label[0].shape == (4, 10)
     batch = batches.next()
     assert batch.bucket_key == 2
+    assert str(batches.provide_data) == "[DataDesc[data,(4, 10),<class 'numpy.float32'>,NT]]"
+    assert str(batch.provide_label) == "[DataDesc[softmax_label,(4, 2),<class 'numpy.float32'>,NT]]"
     assert batch.provide_data[0].shape == batch.data[0].shape == (4, 2)
     assert batch.data[0].asnumpy().tolist() == [[2, 6], [3, 8], [8, 1], [4, 6]]
     assert batch.label[0].asnumpy().tolist() == [[6, -1], [8, -1], [1, -1], [6, -1]]

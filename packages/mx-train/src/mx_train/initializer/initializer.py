@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mx_core.errors import ArgumentError
-from mx_ndarray import NDArray
+from mx_ndarray import NDArray, nd
 from mx_train.registry import Named, read_config
 
 _family: Named[Initializer] = Named("initializers", "initializer")
@@ -54,8 +54,10 @@ class InitDesc(str):
 class Initializer:
     """Fills arrays by the ending of their names.
 
-    bias, beta, running and moving means get 0; gamma and variances 1. A subclass defines `_init_weight`, and may define
-    `_init_bias`, `_init_gamma`, `_init_beta`, and `_init_default` for names with other endings.
+    bias, beta, running and moving means get 0; gamma and variances 1. Names of quantized parameters end in
+    `weight_quantize`, which get random integers from −127 to 126, and in `bias_quantize`, which get 0. A subclass
+    defines `_init_weight`, and may define `_init_bias`, `_init_gamma`, `_init_beta`, and `_init_default` for names with
+    other endings.
 
     Threads: any; two must not fill one array.
     """
@@ -111,7 +113,8 @@ class Initializer:
             ("weight", self._init_weight), ("bias", self._init_bias), ("gamma", self._init_gamma),
             ("beta", self._init_beta), ("min", self._init_zero), ("max", self._init_one),
             ("mean", self._init_zero), ("moving_inv_var", self._init_zero), ("var", self._init_one),
-            ("moving_avg", self._init_zero),
+            ("moving_avg", self._init_zero), ("weight_quantize", self._init_quantized_weight),
+            ("bias_quantize", self._init_quantized_bias),
         ):  # fmt: skip
             if name.endswith(ending):
                 method(name, arr)
@@ -151,6 +154,12 @@ class Initializer:
 
     def _init_one(self, name: str, arr: NDArray) -> None:
         arr[:] = 1.0
+
+    def _init_quantized_weight(self, name: str, arr: NDArray) -> None:
+        arr[:] = nd.random.randint(-127, 127, shape=arr.shape, ctx=arr.context).astype(arr.dtype)
+
+    def _init_quantized_bias(self, name: str, arr: NDArray) -> None:
+        arr[:] = 0.0
 
     def _init_bilinear(self, name: str, arr: NDArray) -> None:
         if len(arr.shape) != 4:

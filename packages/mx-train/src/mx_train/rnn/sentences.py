@@ -166,7 +166,7 @@ class BucketSentenceIter(DataIter):
 
     def _described(self, name: str, length: int) -> DataDesc:
         shape = (self.batch_size, length) if self.major_axis == 0 else (length, self.batch_size)
-        return DataDesc(name, shape, dtype=self.dtype, layout=self.layout)
+        return DataDesc(name, shape, dtype=np.dtype(self.dtype).type, layout=self.layout)
 
     @property
     def nddata(self) -> list[NDArray]:
