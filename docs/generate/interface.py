@@ -21,7 +21,8 @@ NAMESPACES = (
     "contrib.text.utils", "contrib.text.vocab", "engine", "executor", "gluon.block",
     "gluon.contrib.estimator", "gluon.contrib.nn", "gluon.data", "gluon.data.vision",
     "gluon.data.vision.transforms", "gluon.loss", "gluon.model_zoo.model_store", "gluon.model_zoo.vision",
-    "gluon.nn", "gluon.parameter", "gluon.rnn", "gluon.trainer", "gluon.utils", "image", "init", "io", "kv",
+    "gluon.nn", "gluon.parameter", "gluon.probability", "gluon.probability.constraint", "gluon.rnn",
+    "gluon.trainer", "gluon.utils", "image", "init", "io", "kv",
     "libinfo", "log", "lr_scheduler", "metric", "mod", "model", "mon", "name", "nd", "operator", "opt",
     "profiler", "random", "recordio", "registry", "rnn", "runtime", "sym", "test_utils", "util", "viz",
 )  # fmt: skip

@@ -16,7 +16,10 @@ INTERNAL = {
     "mx_engine": ("lifecycle", "settings"),
     "mx_gluon": (
         "block.files", "block.monitoring", "block.scope", "block.structure", "block.summary", "block.tracing",
-        "nn.extents", "parameter.filling", "parameter.loading", "parameter.shapes", "trainer.updates",
+        "nn.extents", "parameter.filling", "parameter.loading", "parameter.shapes",
+        "probability.distributions.divergences", "probability.distributions.several_outcomes",
+        "probability.distributions.stacking", "probability.distributions.two_outcomes", "probability.values",
+        "trainer.updates",
     ),
     "mx_io": ("arrays", "lookup", "packing", "pixels", "workers"),
     "mx_kvstore": ("keys", "reduction"),

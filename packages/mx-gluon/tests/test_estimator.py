@@ -31,7 +31,7 @@ from mx_ndarray import nd
 from mx_train import metric
 from testkit.estimator_programs import Kit
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.filterwarnings("ignore:.*no trainer")]
+pytestmark = [pytest.mark.timeout(60), pytest.mark.filterwarnings("ignore:.*No trainer specified")]
 
 
 @pytest.fixture
@@ -179,13 +179,13 @@ def test_a_training_that_stops_in_its_first_epoch_says_so(kit: Any) -> None:
 
 def test_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     net = nn.Dense(2)
-    with pytest.warns(UserWarning, match="SGD with learning rate 0.001"):
+    with pytest.warns(UserWarning, match=r"No trainer specified: SGD with learning rate 0\.001"):
         made = Estimator(net, loss.SoftmaxCrossEntropyLoss())
     assert made.logger.level == logging.INFO and len(made.logger.handlers) == 1
     assert made.trainer.learning_rate == 0.001 and len(made.context) == 1
     made.fit(DataLoader(ArrayDataset(nd.ones((4, 3)), nd.zeros((4,))), batch_size=2), epochs=1)
     assert "Training begin: using optimizer SGD with current learning rate 0.0010" in capsys.readouterr().out
-    with pytest.warns(UserWarning, match="initialised already"):
+    with pytest.warns(UserWarning, match="Network already fully initialized"):
         Estimator(net, loss.L2Loss(), initializer="zeros", trainer=made.trainer)
 
 
@@ -230,3 +230,23 @@ def test_handlers_of_some_events_only(kit: Any) -> None:
     made.fit(kit.loader(), epochs=9, event_handlers=third)
     assert third.count == 6
     assert isinstance(made.trainer, Trainer)
+
+
+def test_a_class_that_extends_it_uses_its_parts(kit: Any) -> None:
+    """Loops of their own, such as those of gluonnlp, take default handlers and events from these methods."""
+
+    class Own(Estimator):
+        def run(self, data: DataLoader, given: list[Any]) -> None:
+            self.max_epoch, self.max_batch = 1, None
+            handlers = self._prepare_default_handlers(None, given)
+            assert [type(each).__name__ for each in handlers] == [
+                "GradientUpdateHandler", "MetricHandler", "_Watcher", "StoppingHandler", "LoggingHandler",
+            ]  # fmt: skip
+            train_begin, epoch_begin, batch_begin, batch_end, epoch_end, train_end = self._categorize_handlers(handlers)
+            assert [len(each) for each in (train_begin, batch_begin, train_end)] == [5, 2, 2]
+            assert handlers[2] in epoch_begin and handlers[1] in batch_end and handlers[3] in epoch_end
+            validating = self._prepare_default_validation_handlers(None)
+            assert [type(each) for each in validating] == [MetricHandler, LoggingHandler]
+
+    made = kit.estimator()
+    Own(made.net, made.loss).run(kit.loader(), [kit.watcher("w")])

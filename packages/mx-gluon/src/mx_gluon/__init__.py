@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mx_core.imports import lazy
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mx_gluon import model_zoo as model_zoo
     from mx_gluon import nn as nn
     from mx_gluon import parameter as parameter
+    from mx_gluon import probability as probability
     from mx_gluon import rnn as rnn
     from mx_gluon import trainer as trainer
     from mx_gluon import utils as utils
@@ -29,12 +30,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-#: parts of MXNet's Gluon that are not here yet, with what there is instead
-_ABSENT = {
-    "probability": "distributions of Gluon are not implemented; mx.random draws numbers",
-}
-
-_found, __dir__, __all__ = lazy(
+__getattr__, __dir__, __all__ = lazy(
     __name__,
     {
         "mx_gluon.block": ["Block", "HybridBlock", "SymbolBlock"],
@@ -42,11 +38,17 @@ _found, __dir__, __all__ = lazy(
         "mx_gluon.parameter": ["Constant", "Parameter", "ParameterDict"],
         "mx_gluon.trainer": ["Trainer"],
     },
-    ["block", "contrib", "data", "loss", "model_zoo", "nn", "parameter", "rnn", "trainer", "utils"],
+    [
+        "block",
+        "contrib",
+        "data",
+        "loss",
+        "model_zoo",
+        "nn",
+        "parameter",
+        "probability",
+        "rnn",
+        "trainer",
+        "utils",
+    ],
 )
-
-
-def __getattr__(name: str) -> Any:
-    if name in _ABSENT:
-        raise AttributeError(f"[mx_gluon.{name}] {_ABSENT[name]}")
-    return _found(name)

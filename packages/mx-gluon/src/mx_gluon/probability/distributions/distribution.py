@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Distribution: parameters, samples, densities and moments."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from mx_core.errors import ArgumentError
+from mx_gluon.probability.constraint import Constraint, _Bounded
+from mx_gluon.probability.utils import getF
+from mx_gluon.probability.values import Value, exp, prepended, spread, sqrt, where
+from mx_ndarray import NDArray
+from mx_symbol.symbol import Symbol
+
+
+class Distribution:
+    """A distribution, or one per element of its parameters, which broadcast with each other.
+
+    Parameters are numbers, NDArrays or, in `hybrid_forward`, symbols. So are the results: what depends on numbers alone
+    is a number. A subclass defines `_log_prob`, `_draw` and other methods with `Value`s.
+
+    Threads: any may use one whose parameters no other writes.
+
+    Parameters
+    ----------
+    F : module
+        `mx_ndarray.nd` or `mx_symbol.sym`; found from the parameters.
+    event_dim : int
+        Number of axes of one outcome: 0 for a number, 1 for a vector.
+    validate_args : bool
+        Check parameters now and values later, which blocks until they are computed. Symbols are not checked.
+
+    Attributes
+    ----------
+    has_grad : bool
+        Whether gradients flow through samples to the parameters.
+    has_enumerate_support : bool
+    support : Constraint
+        What outcomes can be.
+    arg_constraints : dict of Constraint
+        What parameters can be.
+    """
+
+    has_grad = False
+    has_enumerate_support = False
+    support: Any = None
+    arg_constraints: ClassVar[dict[str, Constraint]] = {}
+    _validate_args = False
+    #: number of the last axes of parameters that belong to one outcome
+    _event_axes = 0
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Sets whether distributions made from now on check their arguments, if they are not told.
+
+        Raises
+        ------
+        ArgumentError  it is neither True nor False
+        """
+        if value is not True and value is not False:
+            raise ArgumentError(f"[Distribution] validate_args: expected True or False, got {value!r}")
+        Distribution._validate_args = value
+
+    def __init__(
+        self, F: Any = None, event_dim: int | None = None, validate_args: bool | None = None
+    ) -> None:
+        params = self._given()
+        self.F = getF(*params.values()) if F is None else F
+        self.event_dim = event_dim
+        if validate_args is not None:
+            self._validate_args = validate_args
+        for param in params.values():
+            Value(param)  # refuses what is no number, array or symbol
+        if self._validate_args:
+            for name, param in params.items():
+                self.arg_constraints[name].check(param, f"[{type(self).__name__}] {name}")
+
+    def __repr__(self) -> str:
+        params = ", ".join(f"{name}={_described(param)}" for name, param in self._given().items())
+        return f"{type(self).__name__}({params})"
+
+    def _given(self) -> dict[str, Any]:
+        """Parameters that were given or computed, by name."""
+        return {name: self.__dict__[name] for name in self.arg_constraints if name in self.__dict__}
+
+    # ---- densities ----
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the density or probability of a value.
+
+        Parameters
+        ----------
+        value : number, NDArray or Symbol
+            Broadcasts with the parameters. Integers are converted.
+
+        Raises
+        ------
+        ArgumentError  with `validate_args`: the value is outside of the support
+        NotImplementedError  there is no formula
+        """
+        x = self._checked(value)
+        if not isinstance(self.support, _Bounded) or self.support._integer or self.event_dim:
+            return self._log_prob(x).raw
+        outside = self.support.outside(x)
+        return where(outside, float("-inf"), self._log_prob(self.support.brought(x, outside))).raw
+
+    def pdf(self, value: Any) -> Any:
+        """The density or probability of a value."""
+        return exp(self.log_prob(value)).raw
+
+    def cdf(self, value: Any) -> Any:
+        """The probability of an outcome up to a value.
+
+        Raises
+        ------
+        NotImplementedError  there is no formula
+        """
+        x = self._checked(value, False)
+        return self._cdf(self.support.clipped(x) if isinstance(self.support, _Bounded) else x).raw
+
+    def icdf(self, value: Any) -> Any:
+        """The outcome up to which the probability is `value`.
+
+        Raises
+        ------
+        NotImplementedError  there is no formula
+        """
+        return self._icdf(self._checked(value, False)).raw
+
+    def entropy(self) -> Any:
+        """The entropy in nats.
+
+        Raises
+        ------
+        NotImplementedError  there is no formula
+        """
+        return self._entropy().raw
+
+    def perplexity(self) -> Any:
+        """exp of the entropy."""
+        return exp(self.entropy()).raw
+
+    # ---- samples ----
+
+    def sample(self, size: int | Sequence[int] | None = None) -> Any:
+        """Draws outcomes.
+
+        Parameters
+        ----------
+        size : int or shape
+            Shape of the parameters after broadcasting, and of the outcomes, but for axes of one outcome. By default
+            that of the parameters; (1,) if they are numbers.
+
+        Returns
+        -------
+        NDArray or Symbol
+            In the element type of the parameters; float32 if they are numbers.
+        """
+        zeros = self._zeros()
+        if size is not None:
+            zeros = spread(zeros, _shape(size), self.F, self._event_axes)
+        return self._sampled(self._full(zeros))
+
+    def sample_n(self, size: int | Sequence[int] | None = None) -> Any:
+        """Draws that many times the outcomes of `sample()`, along axes in front of the parameters' axes."""
+        extents = () if size is None else _shape(size)
+        zeros = self._zeros()
+        if zeros.is_number:
+            return self._sampled(self._full(spread(zeros, extents or (1,), self.F)))
+        return self._sampled(self._full(prepended(zeros, extents)))
+
+    def _zeros(self) -> Value:
+        """Zeros of the shape of the parameters together; a number if all are."""
+        found = Value(0.0)
+        for param in self._given().values():
+            found = found + Value(param).zeros()
+        return found
+
+    def _batch_zeros(self) -> Value:
+        """Zeros of that shape without the axes of one outcome."""
+        zeros = self._zeros()
+        return zeros.sum(tuple(range(-self._event_axes, 0))) if self._event_axes else zeros
+
+    def _full(self, zeros: Value) -> Value:
+        if not zeros.is_number:
+            return zeros
+        return Value(self.F.zeros(shape=(1,)))
+
+    def _sampled(self, zeros: Value) -> Any:
+        drawn = self._draw(zeros)
+        return drawn.raw if self.has_grad else drawn.held().raw
+
+    # ---- other distributions and moments ----
+
+    def broadcast_to(self, batch_shape: int | Sequence[int]) -> Any:
+        """The distribution with parameters broadcast to a shape, without the axes of one outcome.
+
+        Numbers stay numbers beside arrays.
+        """
+        return self._broadcast(_shape(batch_shape), 0)
+
+    def _broadcast(self, shape: tuple[int, ...], inner: int) -> Any:
+        """With parameters broadcast to a shape that has so many axes after it, and those of one outcome."""
+        made = copy.copy(self)
+        values = {name: Value(param) for name, param in self._given().items()}
+        only_numbers = all(value.is_number for value in values.values())
+        for name, value in values.items():
+            if only_numbers or not value.is_number:
+                axes = inner + self._axes_of(name)
+                made.__dict__[name] = spread(value, shape, self.F, axes).raw
+        return made
+
+    def _axes_of(self, name: str) -> int:
+        """The number of the last axes of a parameter that belong to one outcome."""
+        return self._event_axes
+
+    def enumerate_support(self) -> Any:
+        """All outcomes along a new first axis.
+
+        Raises
+        ------
+        NotImplementedError  `has_enumerate_support` is False
+        """
+        raise self._missing("enumerate_support")
+
+    @property
+    def mean(self) -> Any:
+        """The mean; infinite or NaN where there is none."""
+        return self._mean().raw
+
+    @property
+    def variance(self) -> Any:
+        """The variance; infinite or NaN where there is none."""
+        return self._variance().raw
+
+    @property
+    def stddev(self) -> Any:
+        """The standard deviation."""
+        return sqrt(self.variance).raw
+
+    # ---- what subclasses define ----
+
+    def _log_prob(self, x: Value) -> Value:
+        raise self._missing("log_prob")
+
+    def _cdf(self, x: Value) -> Value:
+        raise self._missing("cdf")
+
+    def _icdf(self, p: Value) -> Value:
+        raise self._missing("icdf")
+
+    def _entropy(self) -> Value:
+        raise self._missing("entropy")
+
+    def _mean(self) -> Value:
+        raise self._missing("mean")
+
+    def _variance(self) -> Value:
+        raise self._missing("variance")
+
+    def _draw(self, zeros: Value) -> Value:
+        """Outcomes in the shape and element type of the zeros, with which parameters broadcast."""
+        raise self._missing("sample")
+
+    def _values(self, *names: str) -> tuple[Value, ...]:
+        return tuple(Value(getattr(self, name)) for name in names)
+
+    def _missing(self, what: str) -> NotImplementedError:
+        return NotImplementedError(f"[{type(self).__name__}] there is no formula for {what}")
+
+    def _checked(self, value: Any, outcome: bool = True) -> Value:
+        if isinstance(value, NDArray) and value.dtype.__name__[:5] not in ("float", "bfloa"):
+            arrays = [each for each in self._given().values() if isinstance(each, NDArray)]
+            value = value.astype(arrays[0].dtype if arrays else "float32")
+        if outcome:
+            self._validate_samples(value)
+        return Value(value)
+
+    def _validate_samples(self, value: Any) -> None:
+        if self._validate_args and self.support is not None:
+            self.support.check(value, f"[{type(self).__name__}] value")
+
+
+def _shape(size: int | Sequence[int]) -> tuple[int, ...]:
+    return (size,) if isinstance(size, int) else tuple(size)
+
+
+def _described(param: Any) -> str:
+    if isinstance(param, NDArray):
+        return f"<{param.dtype.__name__} of shape {param.shape}>"
+    return repr(param.name) if isinstance(param, Symbol) else repr(param)

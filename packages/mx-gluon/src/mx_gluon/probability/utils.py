@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What distributions and programs share: probabilities and log-odds, attributes that are computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any
+
+from mx_core.errors import ArgumentError
+from mx_gluon.probability.values import Value, exp, log, log1p, log_softmax, sigmoid
+from mx_ndarray import NDArray, nd
+from mx_symbol import sym
+from mx_symbol.symbol import Symbol
+
+
+def getF(*params: Any) -> Any:
+    """`mx_symbol.sym` if a parameter is a symbol, `mx_ndarray.nd` otherwise.
+
+    Raises
+    ------
+    ArgumentError  NDArrays and symbols are mixed
+    """
+    symbols = any(isinstance(each, Symbol) for each in params)
+    if symbols and any(isinstance(each, NDArray) for each in params):
+        raise ArgumentError(
+            f"[probability] NDArrays and symbols are mixed: {', '.join(type(each).__name__ for each in params)}"
+        )
+    return sym if symbols else nd
+
+
+def prob2logit(prob: Any, binary: bool = True, F: Any = None) -> Any:
+    """Log-odds log(p / (1 - p)) of probabilities, or log(p) where `binary` is False. `F` is not needed."""
+    p = Value(prob)
+    return (log(p) - log1p(-p)).raw if binary else log(p).raw
+
+
+def logit2prob(logit: Any, binary: bool = True, F: Any = None) -> Any:
+    """Probabilities of log-odds, by softmax along the last axis where `binary` is False. `F` is not needed."""
+    x = Value(logit)
+    return sigmoid(x).raw if binary else exp(log_softmax(x)).raw
+
+
+class cached_property:
+    """A property that is computed at its first use and kept as an attribute.
+
+    Threads: as the object that has it; two may compute it at the same time.
+    """
+
+    def __init__(self, func: Callable[[Any], Any]) -> None:
+        self._func = func
+        update_wrapper(self, func)  # type: ignore[arg-type]
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        value = self._func(instance)
+        instance.__dict__[self._func.__name__] = value
+        return value
