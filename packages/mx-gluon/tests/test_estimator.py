@@ -240,10 +240,12 @@ def test_a_class_that_extends_it_uses_its_parts(kit: Any) -> None:
             self.max_epoch, self.max_batch = 1, None
             handlers = self._prepare_default_handlers(None, given)
             assert [type(each).__name__ for each in handlers] == [
-                "GradientUpdateHandler", "MetricHandler", "_Watcher", "StoppingHandler", "LoggingHandler",
+                "GradientUpdateHandler", "MetricHandler", "Watcher", "StoppingHandler", "LoggingHandler",
             ]  # fmt: skip
-            train_begin, epoch_begin, batch_begin, batch_end, epoch_end, train_end = self._categorize_handlers(handlers)
-            assert [len(each) for each in (train_begin, batch_begin, train_end)] == [5, 2, 2]
+            train_begin, epoch_begin, batch_begin, batch_end, epoch_end, train_end = (
+                self._categorize_handlers(handlers)
+            )
+            assert [len(each) for each in (train_begin, batch_begin, train_end)] == [3, 2, 2]
             assert handlers[2] in epoch_begin and handlers[1] in batch_end and handlers[3] in epoch_end
             validating = self._prepare_default_validation_handlers(None)
             assert [type(each) for each in validating] == [MetricHandler, LoggingHandler]

@@ -7,7 +7,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from mx_core.context import Context, cpu, gpu, num_gpus
 from mx_core.errors import ArgumentError, MXNetError
@@ -41,6 +41,20 @@ from mx_gluon.trainer import Trainer
 from mx_train.metric import EvalMetric
 
 Event = TypeVar("Event", bound=EventHandler)
+
+
+class HandlersByEvent(NamedTuple):
+    """Handlers by what they are told of.
+
+    Threads: as its handlers.
+    """
+
+    train_begin: list[TrainBegin]
+    epoch_begin: list[EpochBegin]
+    batch_begin: list[BatchBegin]
+    batch_end: list[BatchEnd]
+    epoch_end: list[EpochEnd]
+    train_end: list[TrainEnd]
 
 
 class Estimator:
@@ -128,14 +142,16 @@ class Estimator:
             return
         if initializer:
             warnings.warn(
-                "[Estimator] initializer: the network is initialised already, and stays as it is; "
+                "[Estimator] initializer: Network already fully initialized; it stays as it is, and "
                 "net.initialize(init, force_reinit=True) initialises it again",
                 stacklevel=3,
             )
 
     def _checked_trainer(self, trainer: Trainer | None) -> Trainer:
         if trainer is None:
-            warnings.warn("[Estimator] no trainer: SGD with learning rate 0.001 trains", stacklevel=3)
+            warnings.warn(
+                "[Estimator] No trainer specified: SGD with learning rate 0.001 trains", stacklevel=3
+            )
             return Trainer(self.net.collect_params(), "sgd", {"learning_rate": 0.001})
         if not isinstance(trainer, Trainer):
             raise ArgumentError(f"[Estimator] trainer: expected a gluon.Trainer, got {trainer!r}")
@@ -169,20 +185,16 @@ class Estimator:
         _check_loader("val_data", val_data)
         for metric in self._val_metrics:
             metric.reset()
-        handlers = self._with_defaults(
-            listed(event_handlers),
-            [MetricHandler(self._val_metrics), LoggingHandler(metrics=self._val_metrics)],
-            self._val_metrics,
-        )
-        for begin in _of(handlers, EpochBegin):
+        handlers = self._categorize_handlers(self._prepare_default_validation_handlers(event_handlers))
+        for begin in handlers.epoch_begin:
             begin.epoch_begin(self)
         for batch in val_data:
-            for before in _of(handlers, BatchBegin):
+            for before in handlers.batch_begin:
                 before.batch_begin(self, batch=batch)
             _, label, pred, loss = self.batch_processor.evaluate_batch(self, batch, batch_axis)
-            for after in _of(handlers, BatchEnd):
+            for after in handlers.batch_end:
                 after.batch_end(self, batch=batch, pred=pred, label=label, loss=loss)
-        for end in _of(handlers, EpochEnd):
+        for end in handlers.epoch_end:
             end.epoch_end(self)
 
     def fit(
@@ -228,42 +240,69 @@ class Estimator:
         self.max_epoch = epochs
         self.max_batch = batches
         self.batch_axis = batch_axis
-        defaults: list[EventHandler] = [GradientUpdateHandler(), MetricHandler(self._train_metrics)]
-        if val_data is not None:
-            defaults.append(ValidationHandler(val_data, self.evaluate))
-        defaults.append(LoggingHandler(metrics=self._train_metrics))
-        handlers = self._with_defaults(
-            listed(event_handlers),
-            defaults,
-            [*self._train_metrics, *self._val_metrics],
-            [StoppingHandler(epochs, batches)],
-        )
-        for begin in _of(handlers, TrainBegin):
+        handlers = self._categorize_handlers(self._prepare_default_handlers(val_data, event_handlers))
+        for begin in handlers.train_begin:
             begin.train_begin(self)
         while not self._fit_epoch(handlers, train_data):
             pass
-        for end in _of(handlers, TrainEnd):
+        for end in handlers.train_end:
             end.train_end(self)
 
-    def _fit_epoch(self, handlers: Sequence[EventHandler], train_data: DataLoader) -> bool:
+    def _fit_epoch(self, handlers: HandlersByEvent, train_data: DataLoader) -> bool:
         """Whether the training ends."""
-        for begin in _of(handlers, EpochBegin):
+        for begin in handlers.epoch_begin:
             begin.epoch_begin(self)
         batch = None
         for batch in train_data:
-            for before in _of(handlers, BatchBegin):
+            for before in handlers.batch_begin:
                 before.batch_begin(self, batch=batch)
             _, label, pred, loss = self.batch_processor.fit_batch(self, batch, self.batch_axis)
             if any([
                 after.batch_end(self, batch=batch, pred=pred, label=label, loss=loss)
-                for after in _of(handlers, BatchEnd)
+                for after in handlers.batch_end
             ]):  # fmt: skip
                 break
         if batch is None and self.max_batch:
             raise ArgumentError(
                 f"[Estimator] fit: train_data has no batch; {self.max_batch} of them would never have been trained"
             )
-        return any([end.epoch_end(self) for end in _of(handlers, EpochEnd)])
+        return any([end.epoch_end(self) for end in handlers.epoch_end])
+
+    # Programs that extend the class call the next three, as they do in MXNet.
+
+    def _prepare_default_handlers(
+        self, val_data: DataLoader | None, event_handlers: Handlers
+    ) -> list[EventHandler]:
+        """The handlers of a training: the given ones and the default ones, in the order in which they are told."""
+        defaults: list[EventHandler] = [GradientUpdateHandler(), MetricHandler(self._train_metrics)]
+        if val_data is not None:
+            defaults.append(ValidationHandler(val_data, self.evaluate))
+        defaults.append(LoggingHandler(metrics=self._train_metrics))
+        return self._with_defaults(
+            listed(event_handlers),
+            defaults,
+            [*self._train_metrics, *self._val_metrics],
+            [StoppingHandler(self.max_epoch, self.max_batch)],
+        )
+
+    def _prepare_default_validation_handlers(self, event_handlers: Handlers) -> list[EventHandler]:
+        """The handlers of a validation."""
+        return self._with_defaults(
+            listed(event_handlers),
+            [MetricHandler(self._val_metrics), LoggingHandler(metrics=self._val_metrics)],
+            self._val_metrics,
+        )
+
+    def _categorize_handlers(self, event_handlers: Sequence[EventHandler]) -> HandlersByEvent:
+        """The handlers that want to be told of each event."""
+        return HandlersByEvent(
+            _of(event_handlers, TrainBegin),
+            _of(event_handlers, EpochBegin),
+            _of(event_handlers, BatchBegin),
+            _of(event_handlers, BatchEnd),
+            _of(event_handlers, EpochEnd),
+            _of(event_handlers, TrainEnd),
+        )
 
     def _with_defaults(
         self,
