@@ -15,7 +15,7 @@ from tools import baselines, benchmarks, isolation, native_tests
 from tools.distributions import closure, distributions
 from tools.sessions import DOCS_TOOLS, TEST_TOOLS, builder, check_types, develop, install, pytest, run_python
 
-ALL = ["mx", "mx-operators-cuda", "mx-example-operators", "mx-mxnet"]
+ALL = ["mx", "mx-operators-cuda", "mx-example-operators", "mx-mxnet", "mx-kvstore-mpi"]
 
 nox.options.default_venv_backend = "venv"
 nox.options.sessions = ["lint", "types", "tests"]

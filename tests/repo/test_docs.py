@@ -243,6 +243,8 @@ def test_no_package_can_open_a_connection() -> None:
     network = {"socket", "socketserver", "ssl", "http", "urllib", "ftplib", "smtplib", "xmlrpc", "requests",
                "aiohttp", "httpx", "asyncio"}  # fmt: skip
     for path in sources():
+        if path.is_relative_to(ROOT / "plugins" / "mx-kvstore-mpi"):  # which SECURITY.md has a paragraph of
+            continue
         for node in ast.walk(ast.parse(text_of(path))):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations of the engine on arrays that messages fill or carry away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mx_core import dtypes, services
+from mx_core.context import cpu
+from mx_core.errors import MXNetError
+from mx_kvstore_mpi import _native
+from mx_kvstore_mpi.reduction import Values
+from mx_ndarray import NDArray, invoke_capsule, nd
+
+Done = Callable[[MXNetError | None], object]
+
+_engine: Any = None
+
+
+def push(
+    start: Callable[..., object],
+    name: str,
+    reads: Sequence[NDArray],
+    writes: Sequence[NDArray],
+    priority: int,
+) -> None:
+    """Pushes an operation that ends when its `done` is called.
+
+    Parameters
+    ----------
+    start : callable
+        (done, *values): begins it, once all arrays are computed. `values` are the memory of `reads` and `writes`, of
+        one dimension, valid until `done(None)` or `done(error)`; of `reads` they are read-only.
+    reads, writes : sequences of NDArray
+        In main memory.
+    priority : int
+        Of operations that are ready, larger ones start first.
+    """
+    global _engine
+    engine = services.engine()
+    if engine is not _engine:
+        _native.configure(engine.capsule, invoke_capsule())
+        _engine = engine
+    types = [dtypes.numpy_dtype(array._dtype_code) for array in (*reads, *writes)]
+    held = (*reads, *writes)
+
+    def begin(pending: Any, *memory: Any) -> None:
+        def done(error: MXNetError | None, kept: Any = held) -> None:  # `kept`: memory lives as long as this
+            _native.complete(pending, error)
+
+        start(done, *map(_values, memory, types))
+
+    handles = tuple(array.handle for array in reads), tuple(array.handle for array in writes)
+    _native.push(begin, name, *handles, priority)
+
+
+def _values(memory: memoryview, dtype: np.dtype[Any]) -> Values:
+    return np.frombuffer(memory, dtype) if memory.nbytes else np.empty(0, dtype)
+
+
+def in_main_memory(array: NDArray) -> NDArray:
+    """The array itself, or a copy in main memory."""
+    return array if array.context.device_type.startswith("cpu") else array.as_in_context(cpu())
+
+
+def beside(array: NDArray) -> NDArray:
+    """Room for an array's values in main memory."""
+    return nd.empty(array.shape, ctx=cpu(), dtype=dtypes.name(array._dtype_code))
+
+
+__all__ = ["Done", "Values", "beside", "in_main_memory", "push"]

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hub of a job: where its processes meet, find each other, and hear who is lost.
+
+The launcher has it; with MXNet's own launcher the scheduler has it. A process is lost when its connection ends before
+it said that it leaves, which the system tells within milliseconds of a kill, or when it has said nothing for some
+seconds, which a stopped process and a cut network have in common. All others are told at once, by name and role.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from mx_kvstore_mpi.errors import ProtocolError
+from mx_kvstore_mpi.job import Job
+from mx_kvstore_mpi.pmi import Meeting
+from mx_kvstore_mpi.protocol import Channel, accept
+
+#: seconds of silence after which a process counts as lost
+SILENCE = 10.0
+#: seconds between two signs of life
+BEAT = 1.0
+
+
+@dataclass
+class _Member:
+    number: int
+    channel: Channel
+    pid: int
+    host: str
+    leaving: bool = False
+    lost: bool = False
+    status: str = "starts"
+    since: float = field(default_factory=time.monotonic)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Sends a message; whoever is gone is noticed by the thread that reads from it."""
+        with self.lock, contextlib.suppress(OSError):
+            self.channel.send(message)
+
+
+class Hub:
+    """Serves the processes of one job. Threads: any.
+
+    Parameters
+    ----------
+    job : Job
+    token : str
+        What every process must know.
+    address : tuple of str and int
+        Where to listen: by default on loopback, at any free port.
+    silence : float
+        Seconds without a sign of life after which a process is lost.
+    explain : callable, optional
+        (number) -> how that process ended, such as `was killed by signal 9`, or None; may block for a moment.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        token: str,
+        address: tuple[str, int] = ("127.0.0.1", 0),
+        silence: float = SILENCE,
+        explain: Callable[[int], str | None] | None = None,
+    ) -> None:
+        self.job = job
+        self._token = token
+        self._silence = silence
+        self._explain = explain
+        self._lock = threading.RLock()
+        self._members: dict[int, _Member] = {}
+        self._meeting: Meeting | None = None
+        self._finishing = False
+        self._closed = threading.Event()
+        self._all_gone = threading.Event()
+        #: what happened to processes that were lost, in order
+        self.losses: list[str] = []
+        self._listener = socket.create_server(address, backlog=max(16, 2 * job.size))
+        self.address: tuple[str, int] = self._listener.getsockname()[:2]
+
+    def serve(self) -> None:
+        """Starts the threads that serve the processes. Until then they wait."""
+        for target, name in ((self._accept, "accept"), (self._beat, "beat")):
+            threading.Thread(target=target, name=f"mx hub: {name}", daemon=True).start()
+
+    def close(self) -> None:
+        """Stops listening and ends all connections."""
+        self._closed.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with self._lock:
+            members = list(self._members.values())
+            meeting = self._meeting
+        if meeting is not None:
+            meeting.give_up()
+        for member in members:
+            member.channel.close()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Blocks until every process that ever came has gone; False when the time ran out."""
+        return self._all_gone.wait(timeout)
+
+    # ---- connections ----
+
+    def _accept(self) -> None:
+        while not self._closed.is_set():
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._welcome, args=(sock,), name="mx hub: peer", daemon=True).start()
+
+    def _welcome(self, sock: socket.socket) -> None:
+        try:
+            channel = accept(sock, self._token)
+            hello = channel.receive()
+        except (ProtocolError, OSError):
+            sock.close()
+            return
+        kind = None if hello is None else hello.get("kind")
+        try:
+            if kind == "member":
+                assert hello is not None
+                self._serve(channel, hello)
+            elif kind == "pmi" and self._meeting is not None:
+                sock.settimeout(None)
+                channel.send({"ready": True})
+                self._meeting.serve(sock)
+            else:
+                channel.send({"refused": f"expected a member of the job, got {kind!r}"})
+                channel.close()
+        except OSError:
+            channel.close()
+
+    def _number(self, hello: dict[str, Any]) -> int:
+        """The number that a process asks for, or the next one of its role."""
+        role, wanted = hello.get("role"), hello.get("rank")
+        if role not in ("worker", "server"):
+            raise ProtocolError(f"role: expected worker or server, got {role!r}")
+        numbers = self.job.numbers(role)
+        if wanted is None:
+            free = [number for number in numbers if number not in self._members]
+            if not free:
+                raise ProtocolError(f"the job has {len(numbers)} {role}s, and all of them are there")
+            return free[0]
+        if not isinstance(wanted, int) or not 0 <= wanted < len(numbers):
+            raise ProtocolError(f"the job has {len(numbers)} {role}s; there is no {role} {wanted!r}")
+        if numbers[wanted] in self._members:
+            raise ProtocolError(f"{role} {wanted} is there already")
+        return numbers[wanted]
+
+    def _serve(self, channel: Channel, hello: dict[str, Any]) -> None:
+        with self._lock:
+            try:
+                number = self._number(hello)
+            except ProtocolError as error:
+                channel.send({"refused": str(error)})
+                channel.close()
+                return
+            member = _Member(number, channel, int(hello.get("pid", 0)), str(hello.get("host", "")))
+            self._members[number] = member
+            complete = len(self._members) == self.job.size
+        channel.socket.settimeout(self._silence)
+        if complete:
+            self._begin()
+        why = self._listen(member)
+        if why is not None:
+            self._lose(member, why)
+        channel.close()
+        with self._lock:
+            member.lost = True
+            if all(each.lost for each in self._members.values()):
+                self._all_gone.set()
+
+    def _begin(self) -> None:
+        """All are there: says so, with everything a process needs to know of the others."""
+        members = [self._members[number] for number in range(self.job.size)]
+        hosts = [member.host for member in members]
+        known = {host: place for place, host in enumerate(dict.fromkeys(hosts))}
+        self._meeting = Meeting(f"kvs_{self.job.name}_{self.job.generation}", [known[host] for host in hosts])
+        for member in members:
+            member.tell({
+                "start": member.number, "workers": self.job.workers, "servers": self.job.servers,
+                "job": self.job.name, "generation": self.job.generation, "hosts": len(known),
+            })  # fmt: skip
+
+    def _listen(self, member: _Member) -> str | None:
+        """Reads what a process says until it ends; how it was lost, or None."""
+        while True:
+            try:
+                message = member.channel.receive()
+            except TimeoutError:
+                return f"has given no sign of life for {self._silence:g} s"
+            except (ProtocolError, OSError) as error:
+                return f"is not understood any more: {error}"
+            if message is None:
+                return None if self._finishing or self._closed.is_set() else "has ended"
+            if "status" in message:
+                member.status, member.since = str(message["status"])[:200], time.monotonic()
+            if "leaving" in message:
+                self._leave(member)
+            if "ask" in message:
+                member.tell({"statuses": self._statuses(member)})
+
+    def _statuses(self, asking: _Member) -> list[str]:
+        with self._lock:
+            others = [each for _, each in sorted(self._members.items()) if each is not asking]
+        return [f"{self.job.called(each.number)} {each.status}" for each in others]
+
+    # ---- ends ----
+
+    def _leave(self, member: _Member) -> None:
+        with self._lock:
+            member.leaving = True
+            members = list(self._members.values())
+            done = len(members) == self.job.size and all(each.leaving for each in members) and not self.losses
+            self._finishing = self._finishing or done
+        for other in members:
+            if done:
+                other.tell({"finish": True, "generation": self.job.generation})
+            elif other is not member:
+                other.tell({"left": member.number, "generation": self.job.generation})
+
+    def _lose(self, member: _Member, why: str) -> None:
+        told = None if self._explain is None else self._explain(member.number)
+        place = f"process {member.pid} on {member.host}"
+        text = f"{self.job.called(member.number)} ({place}) {told or why}"
+        with self._lock:
+            if self._closed.is_set() or member.lost or self._finishing:
+                return
+            member.lost = True
+            self.losses.append(text)
+            others = [each for each in self._members.values() if not each.lost]
+            meeting = self._meeting
+        for other in others:
+            other.tell({"lost": text, "number": member.number, "generation": self.job.generation})
+        if meeting is not None:
+            meeting.give_up()
+
+    def _beat(self) -> None:
+        while not self._closed.wait(BEAT):
+            with self._lock:
+                members = [each for each in self._members.values() if not each.lost]
+            for member in members:
+                member.tell({"alive": True})
+
+    def report(self, number: int, why: str) -> None:
+        """Tells all others that a process is gone that never came, or ended before it said anything."""
+        text = f"{self.job.called(number)} {why}"
+        with self._lock:
+            if self._closed.is_set() or number in self._members or self._finishing:
+                return
+            self.losses.append(text)
+            members = [each for each in self._members.values() if not each.lost]
+        for member in members:
+            member.tell({"lost": text, "number": number, "generation": self.job.generation})

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process's side of the hub: joins the job, gives signs of life, hears who is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import threading
+import time
+from typing import Any
+
+from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
+from mx_kvstore_mpi.faults import Fault
+from mx_kvstore_mpi.hub import BEAT, SILENCE
+from mx_kvstore_mpi.job import Job
+from mx_kvstore_mpi.protocol import Channel, connect
+from mx_kvstore_mpi.settings import Place
+
+#: seconds between attempts to reach a hub that is not there yet
+_RETRY = 0.1
+
+
+class Membership:
+    """The connection of this process to its hub. Threads: any, once it is made.
+
+    Blocks until all processes of the job are there.
+
+    Parameters
+    ----------
+    place : Place
+        With a hub.
+    timeout : float
+        Seconds to wait for the hub and for the others.
+
+    Raises
+    ------
+    ProtocolError     the hub refuses this process
+    PeerLostError     a process has ended before all were there
+    PeerTimeoutError  the hub or a process did not come
+    """
+
+    def __init__(self, place: Place, timeout: float) -> None:
+        assert place.hub is not None
+        self._place = place
+        self._sending = threading.Lock()
+        self._channel = _reach(place, timeout)
+        self._finish = threading.Event()
+        self._answered = threading.Event()
+        self._statuses: list[str] = []
+        self._stopped = False
+        self._status = "computes"
+        #: numbers of processes that have said that they end
+        self.left: set[int] = set()
+        try:
+            host = host_name()
+            self._send(
+                {"kind": "member", "role": place.role, "rank": place.rank, "pid": os.getpid(), "host": host}
+            )
+            start = self._started(time.monotonic() + timeout)
+        except BaseException:
+            self._channel.close()
+            raise
+        self.number = int(start["start"])
+        self.hosts = int(start["hosts"])
+        self.job = Job(
+            int(start["workers"]), int(start["servers"]), str(start["job"]), int(start["generation"])
+        )
+        self.fault = Fault(self.job.generation)
+        self._thread = threading.Thread(target=self._watch, name="mx kvstore: membership", daemon=True)
+        self._thread.start()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        with self._sending:
+            self._channel.send(message)
+
+    def _started(self, end: float) -> dict[str, Any]:
+        """Waits until all are there."""
+        while True:
+            self._channel.socket.settimeout(max(0.01, min(BEAT, end - time.monotonic())))
+            try:
+                message = self._channel.receive()
+            except TimeoutError:
+                if time.monotonic() < end:
+                    self._send({"status": "waits for the others to start"})
+                    continue
+                raise PeerTimeoutError(
+                    "[KVStore] not all processes of the job came to the hub in time; MX_KVSTORE_TIMEOUT is the limit"
+                ) from None
+            if message is None:
+                raise PeerLostError("[KVStore] the launcher of the job has ended")
+            if "start" in message:
+                return message
+            if "refused" in message:
+                raise ProtocolError(f"[KVStore] the hub refuses this process: {message['refused']}")
+            if "lost" in message:
+                raise PeerLostError(f"[KVStore] {message['lost']} before the job had begun")
+            if time.monotonic() < end:
+                self._send({"status": "waits for the others to start"})
+
+    def meeting(self) -> socket.socket:
+        """A connection on which the hub speaks PMI."""
+        assert self._place.hub is not None
+        channel = connect(self._place.hub, self._place.token)
+        channel.send({"kind": "pmi"})
+        answer = channel.receive()
+        if answer is None or "ready" not in answer:
+            raise ProtocolError(f"[KVStore] the hub refuses this process: {answer}")
+        channel.socket.settimeout(None)
+        return channel.socket
+
+    # ---- while the job runs ----
+
+    def say(self, status: str) -> None:
+        """What the others are told that this process does, if they wait for it too long."""
+        self._status = status
+
+    def _watch(self) -> None:
+        heard, said = time.monotonic(), 0.0
+        while not self._stopped:
+            try:
+                ready, _, _ = select.select([self._channel.socket], [], [], BEAT / 2)
+                now = time.monotonic()
+                if now - said >= BEAT:
+                    self._send({"status": self._status})
+                    said = now
+                if ready:
+                    self._channel.socket.settimeout(SILENCE)
+                    message = self._channel.receive()
+                    heard = time.monotonic()
+                    if message is None:
+                        self._lost("the launcher of the job has ended")
+                        return
+                    self._hear(message)
+                elif now - heard > SILENCE:
+                    self._lost(f"the launcher of the job has given no sign of life for {SILENCE:g} s")
+                    return
+            except (OSError, ValueError, ProtocolError) as error:
+                self._lost(f"the connection to the launcher of the job broke: {error}")
+                return
+
+    def _lost(self, what: str) -> None:
+        if not self._stopped and not self._finish.is_set():
+            self.fault.set(PeerLostError(f"[KVStore] {what} (generation {self.job.generation})"))
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        if "statuses" in message:
+            self._statuses = [str(text) for text in message["statuses"]]
+            self._answered.set()
+        if message.get("generation", self.job.generation) != self.job.generation:
+            return
+        if "lost" in message:
+            text = f"[KVStore] {message['lost']} (generation {self.job.generation})"
+            self.fault.set(PeerLostError(text), message.get("generation"))
+        if "left" in message:
+            self.left.add(int(message["left"]))
+        if "finish" in message:
+            self._finish.set()
+
+    def statuses(self, timeout: float = 2.0) -> list[str]:
+        """What each other process does, as `worker 1 computes`; empty if the hub does not answer in time."""
+        self._answered.clear()
+        try:
+            self._send({"ask": True})
+        except OSError:
+            return []
+        return self._statuses if self._answered.wait(timeout) else []
+
+    # ---- the end ----
+
+    def leave(self, timeout: float) -> bool:
+        """Says that this process ends, and waits until all do; False if one was lost, or time ran out."""
+        self._status = "has ended its program"
+        try:
+            self._send({"status": self._status, "leaving": True})
+        except OSError:
+            return False
+        end = time.monotonic() + timeout
+        while not self._finish.wait(0.05):
+            if self.fault.error is not None or time.monotonic() > end:
+                return False
+        return True
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._stopped = True
+        self._channel.close()
+
+    def forget(self) -> None:
+        """In a forked child: the connection is the parent's, so that its end is noticed when the parent ends."""
+        self._stopped = True
+        with contextlib.suppress(OSError):
+            self._channel.socket.close()
+
+
+def host_name() -> str:
+    """A name that processes of one machine have in common: its boot, and the namespace of its network names."""
+    name = socket.gethostname()
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        name += f" {file.read().strip()[:8]}"
+    return name
+
+
+def _reach(place: Place, timeout: float) -> Channel:
+    """Connects to the hub, which may come later than this process."""
+    assert place.hub is not None
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            return connect(place.hub, place.token)
+        except OSError as error:
+            if time.monotonic() > end:
+                where = f"{place.hub[0]}:{place.hub[1]}"
+                raise PeerTimeoutError(
+                    f"[KVStore] no hub of the job at {where} within {timeout:g} s: {error}"
+                ) from error
+            time.sleep(_RETRY)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums over workers, with the same bits in every run: an element is added in an order that depends on nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Values = npt.NDArray[Any]
+
+#: bytes below which arrays are sent together
+SMALL = 1 << 18
+#: bytes that are sent together
+BUCKET = 1 << 22
+#: element types that MPI adds by itself
+_OF_MPI = frozenset("bBhHiIlLqQfd")
+
+
+def native(dtype: np.dtype[Any]) -> bool:
+    """Whether MPI adds values of the type."""
+    return dtype.char in _OF_MPI
+
+
+class Summation:
+    """Sums one-dimensional arrays over the workers of a communicator. Threads: one.
+
+    Two workers: MPI adds, and a + b = b + a. More: a large array is given to MPI alone, so that the algorithm, and with
+    it the order, depends on its size only. Small ones travel together with whatever else is ready, so that the place
+    in the message is another in each run: these are exchanged by parts and added here in the order of ranks. So are
+    16-bit types, which MPI does not know; they are added in float32.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Comm
+    wait : callable
+        (request) -> None; returns when it is complete.
+    crowded : bool
+        More processes than processors: none may spin inside of MPI.
+    """
+
+    def __init__(self, comm: Any, wait: Callable[[Any], None], crowded: bool) -> None:
+        from mpi4py import MPI
+
+        self._comm = comm
+        self._wait = wait
+        self._crowded = crowded
+        self._size: int = comm.Get_size()
+        self._sum = MPI.SUM
+        self._buckets: dict[np.dtype[Any], tuple[Values, Values]] = {}
+
+    def together(self, sends: Sequence[Values], receives: Sequence[Values]) -> None:
+        """Sums several small arrays of one type; blocks until all workers do."""
+        dtype = sends[0].dtype
+        count = sum(send.size for send in sends)
+        given, summed = self._bucket(dtype, count)
+        at = 0
+        for send in sends:
+            given[at : at + send.size] = send
+            at += send.size
+        if self._size <= 2 and native(dtype):
+            self._wait(self._comm.Iallreduce(given, summed, self._sum))
+        else:
+            self._ordered(given, summed)
+        at = 0
+        for receive in receives:
+            receive[:] = summed[at : at + receive.size]
+            at += receive.size
+
+    def alone(self, send: Values, receive: Values) -> None:
+        """Sums one array; blocks until all workers do."""
+        if self._size == 1:
+            np.copyto(receive, send)
+        elif not native(send.dtype):
+            self._ordered(send, receive)
+        elif self._crowded:
+            self._wait(self._comm.Iallreduce(send, receive, self._sum))
+        else:
+            self._comm.Allreduce(send, receive, self._sum)
+
+    def _bucket(self, dtype: np.dtype[Any], count: int) -> tuple[Values, Values]:
+        least = max(count, BUCKET // dtype.itemsize)
+        if dtype not in self._buckets or self._buckets[dtype][0].size < count:
+            self._buckets[dtype] = (np.empty(least, dtype), np.empty(least, dtype))
+        given, summed = self._buckets[dtype]
+        return given[:count], summed[:count]
+
+    def _ordered(self, send: Values, receive: Values) -> None:
+        part = -(-send.size // self._size)
+        padded = np.zeros(part * self._size, send.dtype)
+        padded[: send.size] = send
+        parts = np.empty((self._size, part), send.dtype)
+        self._wait(self._comm.Ialltoall(_bytes(padded), _bytes(parts)))
+        if native(send.dtype):
+            mine = parts[0].copy()
+            for other in parts[1:]:
+                mine += other
+        else:
+            wide = parts[0].astype(np.float32)
+            for other in parts[1:]:
+                wide += other.astype(np.float32)
+            mine = wide.astype(send.dtype)
+        self._wait(self._comm.Iallgather(_bytes(mine), _bytes(padded)))
+        receive[:] = padded[: send.size]
+
+
+def _bytes(values: Values) -> Values:
+    return values.reshape(-1).view(np.uint8)
+
+
+def broadcast(comm: Any, values: Values) -> Any:
+    """Begins to give all the values of rank 0; the request."""
+    return comm.Ibcast(_bytes(values), 0)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the environment says of the job that a process belongs to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mx_core.errors import SettingError
+from mx_kvstore_mpi.errors import NoJobError
+
+#: variables that this package reads, each with a sentence
+VARIABLES: Mapping[str, str] = {
+    "MX_KV_HUB": "host:port where the processes of a distributed job meet; set by `mx launch`",
+    "MX_KV_TOKEN": "secret of a distributed job, which all its processes know; set by `mx launch`",
+    "MX_KV_ROLE": "worker or server; set by `mx launch`",
+    "MX_KV_RANK": "number of the process among those of its role; set by `mx launch`",
+    "MX_KV_SERVERS": "how many of the processes that mpiexec has started are servers: the last ones",
+    "MX_KVSTORE_TIMEOUT": "seconds that a distributed store waits for other processes, by default 300",
+    "MXNET_KVSTORE_BIGARRAY_BOUND": "elements from which servers share an array, by default 1000000",
+}
+
+#: seconds
+TIMEOUT = 300.0
+#: what MXNet's launcher sets, and mx launch, too
+_DMLC = ("DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER")
+#: what process managers of MPI set for each process
+_MPI = ("PMI_RANK", "PMI_FD", "PMI_PORT", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
+
+
+def number(name: str, default: float, least: float = 0.0) -> float:
+    """A variable that is a number.
+
+    Raises
+    ------
+    SettingError  it is none, or too small
+    """
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not value >= least:
+        raise SettingError(f"[{name}] expected a number of at least {least:g}, got {text!r}")
+    return value
+
+
+def whole(name: str, default: int, least: int = 0) -> int:
+    """A variable that is a whole number; raises as `number`."""
+    value = number(name, default, least)
+    if value != int(value):
+        raise SettingError(f"[{name}] expected a whole number, got {os.environ[name]!r}")
+    return int(value)
+
+
+def timeout() -> float:
+    """Seconds that a wait for other processes may last."""
+    return number("MX_KVSTORE_TIMEOUT", TIMEOUT, 0.1)
+
+
+def big_array_bound() -> int:
+    """Elements from which an array is shared by all servers."""
+    return whole("MXNET_KVSTORE_BIGARRAY_BOUND", 1_000_000, 1)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a process finds its job.
+
+    Parameters
+    ----------
+    hub : tuple of str and int, optional
+        Without one, a process manager of MPI has started the process.
+    token : str
+    role : str
+        `worker`, `server` or `scheduler`.
+    rank : int, optional
+        None lets the hub choose.
+    workers, servers : int
+        Of the whole job, where the environment says so; else 0.
+    """
+
+    hub: tuple[str, int] | None
+    token: str = ""
+    role: str = "worker"
+    rank: int | None = None
+    workers: int = 0
+    servers: int = 0
+
+
+def address(text: str, name: str) -> tuple[str, int]:
+    """`host:port` as its parts; raises SettingError."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit():
+        raise SettingError(f"[{name}] expected host:port, got {text!r}")
+    return host.strip("[]"), int(port)
+
+
+def place() -> Place:
+    """What the environment says.
+
+    Raises
+    ------
+    NoJobError    nothing: no launcher has started the process
+    SettingError  it contradicts itself
+    """
+    role = os.environ.get("MX_KV_ROLE", "worker")
+    if "MX_KV_HUB" in os.environ:
+        if role not in ("worker", "server"):
+            raise SettingError(f"[MX_KV_ROLE] expected worker or server, got {role!r}")
+        rank = whole("MX_KV_RANK", -1, -1)
+        hub = address(os.environ["MX_KV_HUB"], "MX_KV_HUB")
+        return Place(hub, os.environ.get("MX_KV_TOKEN", ""), role, None if rank < 0 else rank)
+    if all(name in os.environ for name in _DMLC):
+        return _of_dmlc()
+    if any(name in os.environ for name in _MPI):
+        return Place(None, servers=whole("MX_KV_SERVERS", 0))
+    raise NoJobError(
+        "[kvstore.create] a distributed store needs processes that a launcher has started, and this one was started "
+        "by none; type `mx launch -n 2 python train.py`, or `mpiexec -n 2 python train.py`"
+    )
+
+
+def _of_dmlc() -> Place:
+    role = os.environ["DMLC_ROLE"]
+    if role not in ("worker", "server", "scheduler"):
+        raise SettingError(f"[DMLC_ROLE] expected worker, server or scheduler, got {role!r}")
+    port = whole("DMLC_PS_ROOT_PORT", 0)
+    rank = whole("DMLC_WORKER_ID", -1, -1) if role == "worker" else -1
+    return Place(
+        (os.environ["DMLC_PS_ROOT_URI"], port), os.environ.get("MX_KV_TOKEN", ""), role,
+        None if rank < 0 else rank, whole("DMLC_NUM_WORKER", 1, 1), whole("DMLC_NUM_SERVER", 0),
+    )  # fmt: skip

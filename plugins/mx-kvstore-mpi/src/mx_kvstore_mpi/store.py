@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store of workers without servers: each has all values, and sums of gradients are exchanged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mx_core import dtypes
+from mx_core.errors import ArgumentError
+from mx_kvstore import KVStore
+from mx_kvstore_mpi import world
+from mx_kvstore_mpi.arrays import beside, in_main_memory, push
+from mx_kvstore_mpi.reduction import Values
+from mx_kvstore_mpi.rounds import Request, Rounds, digest
+from mx_ndarray import NDArray
+from mx_ndarray._core import set_priority
+
+
+def _rounds(joined: world.World) -> Rounds:
+    return Rounds(joined.waiter)
+
+
+class SyncStore(KVStore):
+    """Sums over devices and workers. An optimizer runs on every worker, which has the same sums, hence the same values.
+
+    Methods return at once; sums are made by a thread of communication while the program goes on. What fails, such as a
+    worker that is lost, is raised where an array that depends on it is read, and by every later call.
+
+    Parameters
+    ----------
+    name : str
+        `dist_sync` or `dist_device_sync`.
+
+    Raises
+    ------
+    NoJobError  the process was started by no launcher
+
+    Threads: as those of `mx_kvstore.KVStore`; all workers must make the same calls in the same order.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._world = world.join(_rounds)
+        self._rounds: Rounds = self._world.exchange
+        self._numbers: dict[Any, int] = {}
+        self._sums: dict[Any, NDArray] = {}
+
+    @property
+    def rank(self) -> int:
+        """This worker's number, from 0."""
+        return self._world.rank
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers the job has."""
+        return self._world.job.workers
+
+    def __repr__(self) -> str:
+        return f"<KVStore {self.type!r}, worker {self.rank} of {self.num_workers}, {len(self._values)} keys>"
+
+    def barrier(self) -> None:
+        """Blocks until every worker has called it.
+
+        Raises
+        ------
+        PeerLostError, PeerTimeoutError  a worker is lost, or did not come in time
+        """
+        self._world.check_process()
+        self._rounds.do("barrier", lambda comm: None)
+
+    def first_value(self, key: Any, stored: NDArray) -> None:
+        """Takes the value of worker 0."""
+        self._check()
+        number = self._numbers[key] = self._rounds.new_key()
+        mark = digest(f"{key!r} {stored.shape} {dtypes.name(stored._dtype_code)}")
+        host = in_main_memory(stored)
+
+        def start(done: Any, values: Values) -> None:
+            self._rounds.ask(
+                Request(number, f"the first value of key {key!r}", priority, None, values, done, mark)
+            )
+
+        priority = _priority()
+        push(start, "KVStore.init", (), (host,), priority)
+        if host is not stored:
+            host.copyto(stored)
+
+    def apply(self, key: Any, total: NDArray, stored: NDArray) -> None:
+        """Sums over workers, then updates or replaces the value."""
+        self._check()
+        number, priority = self._numbers[key], _priority()
+        summed = self._target(key, stored)
+
+        def start(done: Any, values: Values, result: Values) -> None:
+            self._rounds.ask(Request(number, f"the push of key {key!r}", priority, values, result, done))
+
+        push(start, "KVStore.push", (in_main_memory(total),), (summed,), priority)
+        if self._updater is not None:
+            super().apply(key, summed.as_in_context(stored.context), stored)
+        elif summed is not stored:
+            summed.copyto(stored)
+
+    def _target(self, key: Any, stored: NDArray) -> NDArray:
+        """Where the sum of a key goes: the value itself, or beside it."""
+        if self._updater is None and stored.context.device_type.startswith("cpu"):
+            self._sums.pop(key, None)
+            return stored
+        if key not in self._sums:
+            self._sums[key] = beside(stored)
+        return self._sums[key]
+
+    def _check(self) -> None:
+        self._world.check_process()
+        self._world.fault.check()
+
+
+def _priority() -> int:
+    """The priority of the present block of `mx_ndarray.priority`."""
+    priority = set_priority(0)
+    set_priority(priority)
+    return priority
+
+
+def make(name: str) -> Any:
+    """The store of a name.
+
+    Raises
+    ------
+    ArgumentError  an asynchronous store, which needs servers
+    """
+    if "async" in name:
+        raise ArgumentError(f"[kvstore.create] {name!r} needs servers, which there are none of")
+    return SyncStore(name)

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This process's part in its job: made with the first distributed store, ended with the program."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from mx_core import services
+from mx_core.errors import MXNetError
+from mx_core.forks import ForkSafeLock
+from mx_core.lifecycle import interrupted
+from mx_kvstore_mpi import mpi, settings
+from mx_kvstore_mpi.errors import PeerTimeoutError
+from mx_kvstore_mpi.faults import Fault
+from mx_kvstore_mpi.job import Job
+from mx_kvstore_mpi.membership import Membership
+from mx_kvstore_mpi.settings import Place
+from mx_kvstore_mpi.waiting import Waiter
+
+#: seconds that the end of a program waits for its communication thread
+_JOIN = 5.0
+
+
+class Exchange(Protocol):
+    """What the communication thread runs."""
+
+    #: since when it is inside of MPI (`time.monotonic()`), or 0
+    inside: float
+
+    def run(self, comm: Any) -> None:
+        """Works until `stop`."""
+
+    def stop(self) -> None:
+        """Ends `run` once nothing waits any more; from any thread."""
+
+
+class Peers:
+    """What is known of the other processes; nothing where a process manager of MPI has started them. Threads: any."""
+
+    def __init__(self, membership: Membership | None) -> None:
+        self._membership = membership
+
+    def say(self, status: str) -> None:
+        """What the others are told that this process does."""
+        if self._membership is not None:
+            self._membership.say(status)
+
+    def statuses(self) -> Sequence[str]:
+        """What each other process does."""
+        return [] if self._membership is None else self._membership.statuses()
+
+    def gone(self) -> str:
+        """Names of workers that have ended in good order."""
+        if self._membership is None or not self._membership.left:
+            return ""
+        job = self._membership.job
+        return ", ".join(job.called(number) for number in sorted(self._membership.left))
+
+
+class World:
+    """The job as this process sees it. Threads: any.
+
+    Parameters
+    ----------
+    place : Place
+    make : callable
+        (world) -> what the communication thread runs.
+
+    Raises
+    ------
+    MXNetError  the job cannot be joined; the message says why
+    """
+
+    def __init__(self, place: Place, make: Callable[[World], Exchange]) -> None:
+        self.timeout = settings.timeout()
+        self.process = os.getpid()
+        self.membership = None if place.hub is None else Membership(place, self.timeout)
+        self.fault = Fault() if self.membership is None else self.membership.fault
+        self.job = Job(1) if self.membership is None else self.membership.job
+        self.number = 0 if self.membership is None else self.membership.number
+        self._servers = place.servers
+        self.waiter = Waiter(self.fault, Peers(self.membership), self.timeout)
+        self.ended = threading.Event()
+        self._started = threading.Event()
+        self._make = make
+        self._exchange: Exchange | None = None
+        self._meeting: socket.socket | None = None  # MPI has its number
+        self._thread = threading.Thread(
+            target=self._communicate, name="mx kvstore: communication", daemon=True
+        )
+        self._thread.start()
+        end = time.monotonic() + self.timeout
+        while not self._started.wait(0.1) and self.fault.error is None:
+            if time.monotonic() > end:
+                raise PeerTimeoutError(f"[KVStore] MPI did not start within {self.timeout:g} s")
+        self.fault.check()
+        threading.Thread(target=self._look, name="mx kvstore: deadline", daemon=True).start()
+
+    @property
+    def exchange(self) -> Any:
+        """What the communication thread runs."""
+        assert self._exchange is not None
+        return self._exchange
+
+    @property
+    def rank(self) -> int:
+        """This process's number among those of its role."""
+        return self.job.rank(self.number)
+
+    def check_process(self) -> None:
+        """Refuses a child of the process that joined the job."""
+        if os.getpid() != self.process:
+            raise MXNetError(
+                f"[KVStore] process {os.getpid()} was forked from process {self.process}, which is the worker of the "
+                "job; only that one can use the store"
+            )
+
+    # ---- the communication thread ----
+
+    def _communicate(self) -> None:
+        try:
+            comm = self._join()
+            self._exchange = self._make(self)
+            self._started.set()
+            self._exchange.run(comm)
+            if self.fault.error is None:
+                self._leave()
+        except MXNetError as error:
+            self.fault.set(error)
+        except BaseException as error:  # whatever it is, nobody may wait for this thread any more
+            self.fault.set(
+                MXNetError(f"[KVStore] the communication of {self.job.called(self.number)} broke: {error!r}")
+            )
+        finally:
+            self.ended.set()
+
+    def _join(self) -> Any:
+        """Starts MPI; the communicator of the processes of this role."""
+        if self.membership is None:
+            comm = mpi.start(None, 0, 0, 0)
+            self.number = comm.Get_rank()
+            self.job = Job(comm.Get_size() - self._servers, self._servers)
+        else:
+            self._meeting = self.membership.meeting()
+            comm = mpi.start(self._meeting, self.number, self.job.size, self.membership.hosts)
+        return comm
+
+    def _leave(self) -> None:
+        """Waits until all processes end. The hub's need not finalise MPI: that could wait for one that dies now."""
+        if self.membership is None:
+            mpi.finish()
+        else:
+            self.membership.leave(self.timeout)
+
+    def _look(self) -> None:
+        """Ends waits inside of MPI, which cannot be told of a deadline."""
+        while not self.ended.wait(1.0):
+            since = self.exchange.inside
+            if since and time.monotonic() - since > self.timeout:
+                self.fault.set(PeerTimeoutError(
+                    f"[KVStore] a message to or from another process took longer than {self.timeout:g} s; "
+                    "MX_KVSTORE_TIMEOUT is the limit"
+                ))  # fmt: skip
+
+    # ---- the end ----
+
+    def close(self) -> None:
+        """Ends the communication: in good order with all others, or at once after a failure."""
+        if os.getpid() != self.process:
+            return
+        if interrupted() or _raised():  # the others need not wait until this one is killed
+            self.fault.set(MXNetError("[KVStore] the program has failed"))
+        if self.fault.error is None:
+            drain = getattr(services.engine(), "drain", None)
+            if drain is not None:
+                drain(self.timeout)  # what was pushed is still to be sent
+        if self._exchange is not None:
+            self._exchange.stop()
+        while not self.ended.wait(0.1):
+            if self.fault.error is not None:
+                self.ended.wait(_JOIN if not self.exchange.inside else 0.1)
+                break
+        if self.membership is not None:
+            self.membership.close()
+
+
+def _raised() -> bool:
+    """Whether the program ends because of an exception that nobody caught."""
+    if hasattr(sys, "ps1") or sys.flags.interactive:
+        return False
+    return getattr(sys, "last_value", None) is not None
+
+
+_lock = ForkSafeLock()
+_world: World | None = None
+
+
+def join(make: Callable[[World], Exchange]) -> World:
+    """The process's world, which is made at the first call. Blocks until all processes are there.
+
+    Raises
+    ------
+    NoJobError  no launcher has started this process
+    MXNetError  the job has failed
+    """
+    global _world
+    with _lock:
+        if _world is None:
+            _world = World(settings.place(), make)
+        _world.check_process()
+        _world.fault.check()
+        return _world
+
+
+def current() -> World | None:
+    """The process's world, if there is one."""
+    return _world
+
+
+def close() -> None:
+    """Leaves the job, if this process has joined one."""
+    with contextlib.suppress(MXNetError):
+        if _world is not None:
+            _world.close()
+
+
+def forget() -> None:
+    """In a forked child: the job is the parent's."""
+    if _world is not None and _world.membership is not None:
+        _world.membership.forget()

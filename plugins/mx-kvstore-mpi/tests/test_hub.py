@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hub with peers of all kinds: those that belong to it, strangers, and those that go."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from mx_core.errors import MXNetError
+from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
+from mx_kvstore_mpi.faults import Fault
+from mx_kvstore_mpi.hub import Hub
+from mx_kvstore_mpi.job import Job
+from mx_kvstore_mpi.membership import Membership
+from mx_kvstore_mpi.pmi import Meeting
+from mx_kvstore_mpi.protocol import LIMIT, connect
+from mx_kvstore_mpi.settings import Place
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    made = Hub(Job(2, 1, "test"), "secret", silence=2.0)
+    made.serve()
+    yield made
+    made.close()
+
+
+def members(hub: Hub, *roles: str) -> list[Membership]:
+    """Joins, all at once."""
+    found: dict[int, Membership] = {}
+
+    def join(role: str) -> None:
+        member = Membership(Place(hub.address, "secret", role), 10.0)
+        found[member.number] = member
+
+    threads = [threading.Thread(target=join, args=(role,)) for role in roles]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20.0)
+    return [found[number] for number in sorted(found)]
+
+
+def until(condition: object, timeout: float = 8.0) -> None:
+    limit = time.monotonic() + timeout
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < limit, "it did not come"
+        time.sleep(0.01)
+
+
+def test_members_get_numbers_and_hear_who_is_lost(hub: Hub) -> None:
+    joined = members(hub, "worker", "server", "worker")
+    assert [member.number for member in joined] == [0, 1, 2]
+    assert joined[0].job == hub.job and joined[0].hosts == 1
+    joined[1].say("waits for something")
+    until(lambda: "worker 1 waits for something" in joined[0].statuses())
+    joined[2]._channel.socket.close()  # as a killed process's is
+    joined[2]._stopped = True
+    for member in joined[:2]:
+        until(lambda member=member: member.fault.error is not None)
+        with pytest.raises(PeerLostError, match=r"server 0 \(process \d+ on .*\) has ended \(generation 1\)"):
+            member.fault.check()
+        assert not member.leave(5.0)
+    for member in joined:
+        member.close()
+
+
+def test_all_leave_together(hub: Hub) -> None:
+    joined = members(hub, "worker", "worker", "server")
+    answers: list[bool] = []
+    threads = [threading.Thread(target=lambda m=m: answers.append(m.leave(10.0))) for m in joined]
+    threads[0].start()
+    until(lambda: joined[0].number in joined[1].left)
+    assert not answers
+    for thread in threads[1:]:
+        thread.start()
+    for thread in threads:
+        thread.join(10.0)
+    assert answers == [True] * 3 and not hub.losses
+    for member in joined:
+        member.close()
+    assert hub.wait(5.0)
+
+
+def test_silence_is_a_loss(hub: Hub) -> None:
+    joined = members(hub, "worker", "worker", "server")
+    joined[1]._stopped = True  # it says nothing more, and its connection stays
+    until(lambda: joined[0].fault.error is not None)
+    with pytest.raises(PeerLostError, match="worker 1 .* has given no sign of life for 2 s"):
+        joined[0].fault.check()
+    for member in joined:
+        member.close()
+
+
+def test_a_stranger_is_refused(hub: Hub) -> None:
+    with pytest.raises(ProtocolError, match="MX_KV_TOKEN is not the job's token"):
+        connect(hub.address, "guess")
+    with pytest.raises(
+        ProtocolError, match="refuses this process: the job has 1 servers; there is no server 3"
+    ):
+        Membership(Place(hub.address, "secret", "server", 3), 5.0)
+    with socket.create_connection(hub.address) as silent:  # one that says nothing keeps nobody waiting
+        joined = members(hub, "worker", "worker", "server")
+        assert len(joined) == 3 and silent
+        with pytest.raises(ProtocolError, match="the job has 2 workers, and all of them are there"):
+            Membership(Place(hub.address, "secret", "worker"), 5.0)
+    for member in joined:
+        member.close()
+
+
+@pytest.mark.parametrize(
+    "data", [b"[1]", b"{", b"\xff\xfe", b"x" * (LIMIT + 1), b'{"challenge": 5, "proof": 5}']
+)
+def test_nonsense_ends_the_connection(hub: Hub, data: bytes) -> None:
+    with socket.create_connection(hub.address, timeout=5.0) as stranger:
+        size = struct.unpack(">I", stranger.recv(4))[0]
+        assert "challenge" in json.loads(stranger.recv(size))
+        stranger.sendall(struct.pack(">I", len(data)) + data[:LIMIT])
+        try:
+            assert stranger.recv(100) == b""
+        except ConnectionResetError:
+            pass
+
+
+def test_a_hub_that_is_none_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as fake:
+
+        def answer() -> None:
+            sock, _ = fake.accept()
+            with sock:
+                for message in ({"challenge": "0" * 32}, {"proof": "0" * 64}):
+                    data = json.dumps(message).encode()
+                    sock.sendall(struct.pack(">I", len(data)) + data)
+                sock.recv(1000)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(ProtocolError, match="does not know the job's token"):
+            connect(fake.getsockname(), "secret")
+        thread.join(5.0)
+
+
+def test_waits_for_the_hub_and_the_others_end(hub: Hub) -> None:
+    with pytest.raises(PeerTimeoutError, match="not all processes of the job came to the hub in time"):
+        Membership(Place(hub.address, "secret", "worker"), 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = closed.getsockname()
+    with pytest.raises(PeerTimeoutError, match=f"no hub of the job at 127.0.0.1:{address[1]} within 0.3 s"):
+        Membership(Place(address, "secret", "worker"), 0.3)
+
+
+def test_failures_are_kept_and_belong_to_a_generation() -> None:
+    fault = Fault(3)
+    heard: list[MXNetError] = []
+    fault.listen(heard.append)
+    assert not fault.set(PeerLostError("of the start before"), 2) and fault.error is None
+    assert fault.set(PeerLostError("first"), 3) and not fault.set(PeerLostError("second"))
+    fault.listen(heard.append)
+    assert [str(error) for error in heard] == ["first", "first"]
+    for _ in range(2):
+        with pytest.raises(PeerLostError, match="first") as caught:
+            fault.check()
+        assert caught.value not in heard  # each has a traceback of its own
+
+
+def test_processes_meet_by_pmi() -> None:
+    meeting = Meeting("kvs", [0, 0, 1])
+    pairs = [socket.socketpair() for _ in range(3)]
+    threads = [threading.Thread(target=meeting.serve, args=(theirs,)) for _, theirs in pairs]
+    for thread in threads:
+        thread.start()
+    files = [ours.makefile("rw") for ours, _ in pairs]
+
+    def ask(rank: int, line: str) -> str:
+        files[rank].write(line + "\n")
+        files[rank].flush()
+        return files[rank].readline().strip()
+
+    assert ask(0, "cmd=init pmi_version=1 pmi_subversion=1").endswith("rc=0 pmi_version=1 pmi_subversion=1")
+    assert ask(1, "cmd=get kvsname=kvs key=PMI_process_mapping").endswith("value=(vector,(0,1,2),(1,1,1))")
+    assert ask(1, "cmd=put kvsname=kvs key=card value=a#b$c") == "cmd=put_result rc=0 msg=success"
+    assert ask(2, "cmd=get kvsname=kvs key=card").endswith("value=a#b$c")
+    assert "rc=-1" in ask(2, "cmd=get kvsname=kvs key=other") and "rc=-1" in ask(2, "cmd=spawn")
+    for file in files[:2]:
+        file.write("cmd=barrier_in\n")
+        file.flush()
+    assert ask(2, "cmd=barrier_in") == "cmd=barrier_out rc=0"
+    assert [file.readline() for file in files[:2]] == ["cmd=barrier_out rc=0\n"] * 2
+    files[0].write("cmd=barrier_in\n")
+    files[0].flush()
+    meeting.give_up()  # a process is lost: nobody waits for it
+    assert files[0].readline() == ""
+    for file, (ours, _) in zip(files, pairs, strict=True):
+        file.close()
+        ours.close()
+    for thread in threads:
+        thread.join(5.0)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `mx launch` tells the processes, and what it answers to wrong arguments."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from mx_core.errors import SettingError
+from mx_kvstore_mpi import settings
+from mx_kvstore_mpi.errors import NoJobError
+from mx_kvstore_mpi.job import Job
+from mx_kvstore_mpi.launch import Plan, command_of, launch, variables
+from mx_kvstore_mpi.processes import described
+
+
+def test_processes_know_their_place_by_mx_and_by_mxnet(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Plan(Job(2, 1), ["python", "train.py"], environment={"A": "b"}, deadline=2.5)
+    told = variables(plan, 2, ("127.0.0.1", 7777), "secret")
+    assert told["DMLC_ROLE"] == "server" and told["DMLC_SERVER_ID"] == "0" and told["A"] == "b"
+    assert told["DMLC_NUM_WORKER"] == "2" and told["DMLC_NUM_SERVER"] == "1"
+    assert (told["DMLC_PS_ROOT_URI"], told["DMLC_PS_ROOT_PORT"]) == ("127.0.0.1", "7777")
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    assert settings.place() == settings.Place(("127.0.0.1", 7777), "secret", "server", 0)
+    assert settings.timeout() == 2.5
+    for name in told:
+        if name.startswith("MX_KV_"):
+            monkeypatch.delenv(name)
+    assert settings.place() == settings.Place(("127.0.0.1", 7777), "", "server", None, 2, 1)
+
+
+def test_without_a_launcher_there_is_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(("MX_KV", "DMLC_", "PMI", "OMPI")):
+            monkeypatch.delenv(name)
+    with pytest.raises(NoJobError, match="mx launch -n 2 python train.py"):
+        settings.place()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("MX_KV_HUB", "nowhere"), ("MX_KV_ROLE", "boss"), ("MX_KV_RANK", "1.5"), ("MX_KV_RANK", "x")],
+)
+def test_wrong_variables_are_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv("MX_KV_HUB", "127.0.0.1:1")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingError, match=rf"\[{name}\] expected .*{value}"):
+        settings.place()
+
+
+def test_other_machines_get_the_secret_by_their_input(tmp_path: Path) -> None:
+    plan = Plan(Job(3), ["python", "train it.py"], hosts=["one", "two"])
+    told = variables(plan, 2, ("10.0.0.1", 7777), "the secret")
+    words, environment, given = command_of(plan, 2, told)
+    assert words[0] == "ssh" and "one" in words
+    assert "secret" not in shlex.join(words) and "MX_KV_TOKEN" not in environment
+    script = given.decode().replace(
+        "exec python 'train it.py'", "exec sh -c 'echo \"$MX_KV_TOKEN $MX_KV_RANK\"; cat'"
+    )
+    done = subprocess.run(["sh", "-s"], input=script, capture_output=True, text=True, check=True)
+    assert done.stdout == "the secret 2\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-n", "0", "true"], "0 is not in the range"),
+        (["-n", "1"], "Missing argument"),
+        (["true"], "Missing option '-n'"),
+        (["-n", "1", "--launcher", "ssh", "true"], "needs machines"),
+        (["-n", "1", "--launcher", "local", "-H", "a", "true"], "starts everything here"),
+        (["-n", "1", "-H", "-oProxyCommand=x", "true"], "expected names of machines"),
+        (["-n", "1", "--env", "A", "true"], "expected NAME=VALUE"),
+    ],
+)
+def test_wrong_arguments_are_refused(words: list[str], message: str) -> None:
+    done = CliRunner().invoke(launch, words)
+    assert done.exit_code == 2 and message in done.output, done.output
+
+
+def test_lines_have_names_and_the_first_bad_status_is_returned(start: Any) -> None:
+    program = "import os, sys; print('line', os.environ['MX_KV_RANK']); sys.exit(3 * int(os.environ['DMLC_WORKER_ID']))"
+    job = start(program, 2, "--env", "X=y")
+    assert job.wait() == 3, job.text
+    assert {"[worker 0] line 0\n", "[worker 1] line 1\n"} <= set(job.lines)
+    assert "worker 1" in job.text and "has ended with exit status 3" in job.text
+
+
+def test_a_program_that_is_not_there_is_told() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mx_core.cli", "launch", "-n", "1", "/no/such program"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 127 and "Traceback" not in done.stderr, done.stderr
+    assert done.stderr.startswith("mx launch: cannot start '/no/such program': ")
+
+
+def test_ends_are_described() -> None:
+    assert described(3) == "has ended with exit status 3"
+    assert described(-9) == "was killed by signal 9 (SIGKILL)"
