@@ -76,6 +76,7 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     from mx_train import model as model
     from mx_train import module as module
     from mx_train import monitor as monitor
+    from mx_train import notebook as notebook
     from mx_train import optimizer as optimizer
     from mx_train import rnn as rnn
 
@@ -160,6 +161,7 @@ _PLACES: dict[str, str] = {
     "visualization": "mx_symbol.visualization",
     "mon": "mx_train.monitor",
     "monitor": "mx_train.monitor",
+    "notebook": "mx_train.notebook",
 }
 
 
