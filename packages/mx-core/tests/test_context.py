@@ -32,6 +32,12 @@ def test_with_sets_the_default_of_this_thread_only():
     assert current_context() == cpu() and seen == [cpu()]
 
 
+def test_the_default_is_an_attribute_of_the_class():
+    assert Context.default_ctx == cpu()
+    with gpu(1):
+        assert Context.default_ctx == cpu(0).default_ctx == gpu(1)
+
+
 def test_an_exception_restores_the_default():
     with pytest.raises(KeyError), gpu(0):
         raise KeyError

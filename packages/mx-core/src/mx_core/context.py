@@ -17,6 +17,13 @@ class _Entered(threading.local):
     stack: tuple[Context, ...] = ()
 
 
+class _Default:
+    """The calling thread's default context, as an attribute of the class."""
+
+    def __get__(self, instance: object, owner: type[Context]) -> Context:
+        return owner.default()
+
+
 class Context:
     """A device: `Context("cpu")`, `Context("gpu", 1)`, or another context.
 
@@ -33,6 +40,7 @@ class Context:
     devtype2str: ClassVar[dict[int, str]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
     devstr2type: ClassVar[dict[str, int]] = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
     entered: ClassVar[_Entered] = _Entered()
+    default_ctx: ClassVar[_Default] = _Default()
 
     __slots__ = ("device_id", "device_typeid")
 

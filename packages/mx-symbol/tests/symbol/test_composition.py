@@ -184,6 +184,14 @@ def test_fluent_methods_make_the_same_nodes():
     assert sym.Variable("a").sum(name="total").list_outputs() == ["total_output"]
 
 
+def test_inplace_of_fluent_methods_is_that_of_arrays():
+    """A block says it for both; a graph plans its memory anyway."""
+    for method, axis in (("squeeze", (1,)), ("expand_dims", (1,)), ("flatten", ())):
+        a = getattr(sym.Variable("a"), method)(*axis, inplace=True, name="x").tojson()
+        assert a == getattr(sym.Variable("a"), method)(*axis, name="x").tojson()
+        assert f'"op": "{dict(flatten="Flatten").get(method, method)}"' in a
+
+
 def test_two_sided_functions_take_symbols_and_numbers():
     a = sym.Variable("a")
     assert sym.maximum(1, 2) == 2

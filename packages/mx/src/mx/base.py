@@ -41,9 +41,9 @@ class NotSupportedForSparseNDArray(NotImplementedForSymbol):
 # ---- strings and arrays of C ----
 
 
-def py_str(x: bytes) -> str:
-    """Text from UTF-8 bytes."""
-    return x.decode("utf-8")
+def py_str(x: bytes | str) -> str:
+    """Text from UTF-8 bytes; text as it is, since functions that get bytes from MXNet get text here."""
+    return x if isinstance(x, str) else x.decode("utf-8")
 
 
 def c_str(string: str) -> ctypes.c_char_p:

@@ -5,6 +5,15 @@ Operators of plug-ins appear here as soon as they are installed.
 """
 
 from mx_ndarray._core import waitall as waitall
+from mx_ndarray.codes import _DTYPE_MX_TO_NP as _DTYPE_MX_TO_NP
+from mx_ndarray.codes import _DTYPE_NP_TO_MX as _DTYPE_NP_TO_MX
+from mx_ndarray.codes import _GRAD_REQ_MAP as _GRAD_REQ_MAP
+from mx_ndarray.codes import _STORAGE_TYPE_CSR as _STORAGE_TYPE_CSR
+from mx_ndarray.codes import _STORAGE_TYPE_DEFAULT as _STORAGE_TYPE_DEFAULT
+from mx_ndarray.codes import _STORAGE_TYPE_ID_TO_STR as _STORAGE_TYPE_ID_TO_STR
+from mx_ndarray.codes import _STORAGE_TYPE_ROW_SPARSE as _STORAGE_TYPE_ROW_SPARSE
+from mx_ndarray.codes import _STORAGE_TYPE_STR_TO_ID as _STORAGE_TYPE_STR_TO_ID
+from mx_ndarray.codes import _STORAGE_TYPE_UNDEFINED as _STORAGE_TYPE_UNDEFINED
 from mx_ndarray.creation import arange as arange
 from mx_ndarray.creation import array as array
 from mx_ndarray.creation import empty as empty

@@ -40,11 +40,31 @@ class Fluent:
 
         return split_v2(cast("Symbol", self), indices_or_sections, axis, squeeze_axis)
 
+    def squeeze(
+        self, axis: int | Sequence[int] | None = None, inplace: bool = False, **kwargs: Any
+    ) -> Symbol:
+        """Without axes of extent 1, all of them or those of `axis`; `inplace` is for arrays: graphs plan memory."""
+        return _shaped(self, "squeeze", {"axis": axis} | kwargs)
+
+    def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Any) -> Symbol:
+        """A new axis of extent 1 before `axis`; `inplace` as of `squeeze`."""
+        return _shaped(self, "expand_dims", {"axis": axis} | kwargs)
+
+    def flatten(self, inplace: bool = False, **kwargs: Any) -> Symbol:
+        """All axes but the first as one; `inplace` as of `squeeze`."""
+        return _shaped(self, "flatten", kwargs)
+
     def astype(self, dtype: Any, **kwargs: Any) -> Symbol:
         """The same values as another element type."""
         from mx_symbol.symbol.functions import call
 
         return call("cast", self, dtype=dtype, **kwargs)
+
+
+def _shaped(symbol: Fluent, operator: str, settings: dict[str, Any]) -> Symbol:
+    from mx_symbol.symbol.functions import call
+
+    return call(operator, symbol, **settings)
 
 
 def _method(name: str) -> Callable[..., Symbol]:
@@ -59,4 +79,5 @@ def _method(name: str) -> Callable[..., Symbol]:
 
 
 for _name in METHODS:
-    setattr(Fluent, _name, _method(_name))
+    if _name not in vars(Fluent):
+        setattr(Fluent, _name, _method(_name))
