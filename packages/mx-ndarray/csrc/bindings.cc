@@ -139,6 +139,7 @@ PYBIND11_MODULE(_core, module) {
   register_function(module);
   register_native_function(module);
   register_autograd(module);
+  register_scope(module);
   register_custom(module);
   register_several(module);
   mx::refuse_uninitialised(module);

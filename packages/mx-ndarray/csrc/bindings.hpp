@@ -141,6 +141,7 @@ void register_function(py::module_& module);
 
 std::unique_ptr<ForeignKernel> python_kernel(py::object function);
 void register_autograd(py::module_& module);
+void register_scope(py::module_& module);
 void register_custom(py::module_& module);
 
 // ---- lists of arrays (bindings_several.cc) ----

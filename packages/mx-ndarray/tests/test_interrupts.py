@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Ctrl-C that comes while native code raises an error, or keeps one for later, arrives."""
+"""A Ctrl-C that comes while native code raises an error, or keeps one for later, arrives; scopes are left."""
 
 from __future__ import annotations
 
@@ -53,4 +53,38 @@ assert received == sent == 1000, (received, sent)
 )
 def test_it_arrives(work: str, latest: float) -> None:
     done = run(PROGRAM.format(work=work, latest=latest))
+    assert done.returncode == 0, done.stderr
+
+
+SCOPES = """
+import random, signal
+from mx_ndarray import _core, autograd
+from mx_ndarray.scheduling import priority
+
+def press(*_):
+    raise KeyboardInterrupt
+
+def work(make):
+    while True:
+        with make():
+            pass
+
+signal.signal(signal.SIGALRM, press)
+draw = random.Random(0)
+makes = [autograd.record, autograd.pause, autograd.train_mode, autograd.predict_mode, lambda: priority(3)]
+for round in range(1500):
+    state = bool(round & 1), bool(round & 2)
+    autograd.set_recording(state[0]), autograd.set_training(state[1])
+    try:
+        signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-6, 60e-6))
+        work(makes[round % len(makes)])
+    except KeyboardInterrupt:
+        pass
+    left = autograd.is_recording(), autograd.is_training(), _core.set_priority(0)
+    assert left == (*state, 0), (round, state, left)
+"""
+
+
+def test_scopes_are_left() -> None:
+    done = run(SCOPES)
     assert done.returncode == 0, done.stderr

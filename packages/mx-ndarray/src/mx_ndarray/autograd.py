@@ -4,16 +4,16 @@
 Whether a thread records and trains is state of that thread. The tape keeps of each operator only
 what its gradient reads.
 
-Threads: any thread may differentiate what another one recorded. Of several that differentiate losses
-over one trunk without `retain_graph`, one gets its gradient and the others an MXNetError that says
-that part of the graph was freed; with it, each computes its gradient.
+Threads: each has a state of its own, and leaves the blocks that it entered. Any thread may differentiate
+what another one recorded. Of several that differentiate losses over one trunk without `retain_graph`, one
+gets its gradient and the others an MXNetError that says that part of the graph was freed; with it, each
+computes its gradient.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from types import TracebackType
 from typing import Any, cast
 
 from mx_core.errors import ArgumentError, MXNetError
@@ -24,52 +24,24 @@ from mx_ndarray.operator_functions import function
 _REQUESTS = {"null": 0, "write": 1, "inplace": 1, "add": 3}
 
 
-class _Scope:
-    """Sets recording and training for a block; None leaves one as it is. Re-entrant."""
-
-    def __init__(self, recording: bool | None, training: bool | None) -> None:
-        self._wanted = recording, training
-        self._saved: list[tuple[bool | None, bool | None]] = []
-
-    def __enter__(self) -> _Scope:
-        recording, training = self._wanted
-        self._saved.append((
-            None if recording is None else _core.set_recording(recording),
-            None if training is None else _core.set_training(training),
-        ))  # fmt: skip
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        recording, training = self._saved.pop()
-        if recording is not None:
-            _core.set_recording(recording)
-        if training is not None:
-            _core.set_training(training)
-
-
-def record(train_mode: bool = True) -> _Scope:
+def record(train_mode: bool = True) -> _core.Scope:
     """A block in which operators on arrays with gradients are recorded."""
-    return _Scope(True, train_mode)
+    return _core.Scope(True, train_mode, None)
 
 
-def pause(train_mode: bool = False) -> _Scope:
+def pause(train_mode: bool = False) -> _core.Scope:
     """A block inside `record` in which nothing is recorded."""
-    return _Scope(False, train_mode)
+    return _core.Scope(False, train_mode, None)
 
 
-def train_mode() -> _Scope:
+def train_mode() -> _core.Scope:
     """A block in which operators behave as in training (dropout, batch normalisation)."""
-    return _Scope(None, True)
+    return _core.Scope(None, True, None)
 
 
-def predict_mode() -> _Scope:
+def predict_mode() -> _core.Scope:
     """A block in which operators behave as in inference."""
-    return _Scope(None, False)
+    return _core.Scope(None, False, None)
 
 
 def is_recording() -> bool:

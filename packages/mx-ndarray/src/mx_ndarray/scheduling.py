@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+from typing import Self
 
 from mx_core.errors import ArgumentError
 from mx_ndarray import _core
@@ -11,7 +11,7 @@ from mx_ndarray import _core
 _LIMIT = 2**31
 
 
-class priority:
+class priority(_core.Scope):
     """A block whose operations have a priority: of those that are ready, larger ones start first.
 
     It belongs to the thread, is 0 outside, and never changes a result.
@@ -33,20 +33,7 @@ class priority:
     ...     gradient.copyto(target)
     """
 
-    def __init__(self, value: int) -> None:
+    def __new__(cls, value: int) -> Self:
         if not hasattr(value, "__index__") or not -_LIMIT <= value.__index__() < _LIMIT:
             raise ArgumentError(f"[priority] expected an integer of 32 bits, got {value!r}")
-        self._value = value.__index__()
-        self._saved: list[int] = []
-
-    def __enter__(self) -> priority:
-        self._saved.append(_core.set_priority(self._value))
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _core.set_priority(self._saved.pop())
+        return super().__new__(cls, None, None, value.__index__())
