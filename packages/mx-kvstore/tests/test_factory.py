@@ -29,7 +29,7 @@ def test_names_of_mxnet(name: str) -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="'horovod'; known: device, local"):
+    with pytest.raises(ArgumentError, match="'horovod'; known: .*device, .*local"):
         mx_kvstore.create("horovod")
     with pytest.raises(ArgumentError, match="3"):
         mx_kvstore.create(3)  # type: ignore[arg-type]

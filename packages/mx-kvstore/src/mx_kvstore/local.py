@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+
+import numpy as np
 
 from mx_core.context import Context, cpu
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_core.files import atomic_write
 from mx_core.forks import ForkSafeLock
+from mx_kvstore.compression import Compression
 from mx_kvstore.contract import KVStoreBase
 from mx_kvstore.keys import Given, Key, pairs
-from mx_kvstore.reduction import Placement, reduced
+from mx_kvstore.reduction import Compressor, Placement, reduced, sum_into
 from mx_kvstore.updater import Updater, load_states, updater_for
 from mx_ndarray import NDArray, autograd
 from mx_ndarray import priority as scheduled
@@ -43,6 +47,9 @@ class KVStore(KVStoreBase):
         self._placed: dict[Key, Context] = {}
         self._placement = Placement()
         self._updater: Updater | None = None
+        self._compressor: Compressor | None = None
+        #: of the call that is being served, under the lock
+        self._priority = 0
         self._lock = ForkSafeLock()
 
     @property
@@ -91,9 +98,14 @@ class KVStore(KVStoreBase):
             The value, which `pull` copies.
         """
         if self._updater is None:
-            total.copyto(stored)
+            sum_into([total], [stored], self._priority)
         else:
             self._updater(key, total, stored)
+
+    @property
+    def priority(self) -> int:
+        """Of the call that is being served, for `first_value` and `apply`."""
+        return self._priority
 
     # ---- calls ----
 
@@ -112,7 +124,7 @@ class KVStore(KVStoreBase):
             initialised then.
         """
         given = pairs(key, value, "value")
-        with self._lock, autograd.pause():
+        with self._served(0):
             self._check_new("init", given)
             self._start(given)
 
@@ -133,7 +145,7 @@ class KVStore(KVStoreBase):
             The key was not initialised, or an array does not fit it. Nothing is pushed then.
         """
         given = pairs(key, value, "value")
-        with self._lock, autograd.pause(), scheduled(priority):
+        with self._served(priority):
             self._check_pushed("push", given)
             self._push(given)
 
@@ -152,7 +164,7 @@ class KVStore(KVStoreBase):
         if out is None:
             raise ArgumentError("[KVStore.pull] out: expected the NDArrays to fill, got None")
         given = pairs(key, out, "out")
-        with self._lock, autograd.pause(), scheduled(priority):
+        with self._served(priority):
             self._check_pulled("pull", given)
             self._pull(given)
 
@@ -160,16 +172,15 @@ class KVStore(KVStoreBase):
         """`push`, then `pull` to `out`, or to `value` itself without one; no other push comes between."""
         given = pairs(key, value, "value")
         wanted = given if out is None else pairs(key, out, "out")
-        with self._lock, autograd.pause(), scheduled(priority):
+        with self._served(priority):
             self._check_pushed("pushpull", given)
             self._check_pulled("pushpull", wanted)
-            self._push(given)
-            self._pull(wanted)
+            self._push(given, dict(wanted))
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """`init`, then `pull`."""
         given, wanted = pairs(key, value, "value"), pairs(key, out, "out")
-        with self._lock, autograd.pause(), scheduled(priority):
+        with self._served(priority):
             self._check_new("broadcast", given)
             firsts = {name: arrays[0] for name, arrays in given}
             self._check_pulled("broadcast", wanted, firsts)
@@ -177,16 +188,32 @@ class KVStore(KVStoreBase):
             self._pull(wanted)
 
     def set_gradient_compression(self, compression_params: Any) -> None:
-        """Not supported: inside one process there is nothing to transmit.
+        """Sums what is sent of gradients from now on, as if devices sent codes; what is not sent now is sent later.
+
+        It is for `device` stores, as in MXNet: there each array of a push has a residual of its own.
+
+        Parameters
+        ----------
+        compression_params : mapping
+            `type`, `"2bit"` or `"1bit"`, and `threshold`; see `mx_kvstore.compression.Compression`.
 
         Raises
         ------
         MXNetError
+            The store is a `local` one, or a parameter is wrong.
         """
-        raise MXNetError(
-            "[KVStore.set_gradient_compression] gradient compression is not supported for kvstore "
-            f"{self._name!r}, got {compression_params!r}; it is for stores that use a network"
-        )
+        made = Compression.of(compression_params)
+        if not self._compresses():
+            raise MXNetError(
+                "[KVStore.set_gradient_compression] gradient compression is not supported for kvstore "
+                f"{self._name!r}, got {compression_params!r}; use a device store or one of several processes"
+            )
+        with self._lock:
+            if self._compressor is None or self._compressor.compression != made:
+                self._compressor = Compressor(made)
+
+    def _compresses(self) -> bool:
+        return self._on_device
 
     def set_updater(self, updater: Updater) -> None:
         """Calls `updater(key, sum of the pushed arrays, stored value)` at each push from now on.
@@ -243,6 +270,15 @@ class KVStore(KVStoreBase):
 
     # ---- steps of calls, under the lock ----
 
+    @contextmanager
+    def _served(self, priority: int) -> Iterator[None]:
+        with self._lock, autograd.pause(), scheduled(priority):
+            before, self._priority = self._priority, priority
+            try:
+                yield
+            finally:
+                self._priority = before
+
     def _start(self, given: Given) -> None:
         for name, (array,) in given:
             where = array.context
@@ -250,15 +286,28 @@ class KVStore(KVStoreBase):
             self._values[name] = array.copy() if keep else array.as_in_context(cpu())
             self.first_value(name, self._values[name])
 
-    def _push(self, given: Given) -> None:
+    def _push(self, given: Given, outs: Mapping[Key, list[NDArray]] | None = None) -> None:
+        """Pushes, and pulls to `outs` in the same operation where nothing comes between."""
+        plain = self._updater is None and self._compressor is None and type(self).apply is KVStore.apply
         for name, arrays in given:
             stored = self._home(name, arrays)
-            self.apply(name, reduced(arrays, stored.context), stored)
+            wanted = [] if outs is None else outs[name]
+            if plain:
+                sum_into(arrays, [stored, *wanted], self._priority)
+                continue
+            self.apply(name, self._total(name, arrays, stored.context), stored)
+            if wanted:
+                sum_into([stored], wanted, self._priority)
+
+    def _total(self, name: Key, arrays: list[NDArray], context: Context) -> NDArray:
+        """The sum over this process's devices: what `apply` gets."""
+        if self._compressor is not None:
+            return self._compressor.reduced(name, arrays, context, self._priority)
+        return reduced(arrays, context, self._priority)
 
     def _pull(self, wanted: Given) -> None:
         for name, arrays in wanted:
-            for array in arrays:
-                self._values[name].copyto(array)
+            sum_into([self._values[name]], arrays, self._priority)
 
     def _home(self, name: Key, arrays: list[NDArray]) -> NDArray:
         """The stored value; a `device` store moves it to its device at the first push."""
@@ -289,6 +338,11 @@ class KVStore(KVStoreBase):
             stored = self._known(what, name)
             for array in arrays:
                 _check_shape(what, name, stored, array)
+                if self._compressor is not None and stored.dtype is not np.float32:
+                    raise DTypeError(
+                        f"[KVStore.{what}] key {name!r}: gradients of float32 are compressed, got "
+                        f"{stored.dtype.__name__}"
+                    )
                 if array.dtype != stored.dtype:
                     raise DTypeError(
                         f"[KVStore.{what}] key {name!r}: expected {stored.dtype.__name__}, "

@@ -1,16 +1,113 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums over devices. Everything here only pushes work to the engine; nothing waits."""
+"""Sums over devices. Everything here only pushes work to the engine; nothing waits.
+
+What lies in host memory is summed by native loops, one operation per key, which read every source once and write every
+target once. Other arrays are moved by copies and summed by operators.
+"""
 
 from __future__ import annotations
 
-from mx_core.context import Context
-from mx_ndarray import NDArray, nd
+from collections.abc import Sequence
+from typing import Any
+
+from mx_core import services
+from mx_core.context import Context, cpu
+from mx_kvstore import _core
+from mx_kvstore.compression import Compression
+from mx_ndarray import NDArray, invoke_capsule, nd
+
+_HOST = frozenset({"cpu", "cpu_pinned", "cpu_shared"})
+#: types that native loops add
+_SUMMED = frozenset(
+    [
+        "bfloat16",
+        *(f"float{n}" for n in (16, 32, 64)),
+        *(f"{kind}{n}" for kind in ("int", "uint") for n in (8, 16, 32, 64)),
+    ]
+)
+_made: tuple[object, _core.Loops] | None = None
 
 
-def reduced(arrays: list[NDArray], context: Context) -> NDArray:
+def _loops() -> _core.Loops:
+    """The native loops on the engine of this process."""
+    global _made
+    engine = services.engine()
+    made = _made
+    if made is None or made[0] is not engine:
+        _made = made = (engine, _core.Loops(engine.capsule, invoke_capsule()))
+    return made[1]
+
+
+def _handles(arrays: Sequence[NDArray]) -> list[int]:
+    return [array.handle for array in arrays]
+
+
+def _native(arrays: Sequence[NDArray]) -> bool:
+    """Whether the loops take these arrays, which have one shape."""
+    first: Any = arrays[0].dtype
+    return first.__name__ in _SUMMED and all(
+        a.dtype is first and a.context.device_type in _HOST for a in arrays
+    )
+
+
+def sum_into(sources: Sequence[NDArray], targets: Sequence[NDArray], priority: int) -> None:
+    """Overwrites every target with the sum of the sources, which may lie on several devices.
+
+    Terms are added in their order; those of 16 bits in float32. A target may be a source. Targets may have other types.
+    """
+    same = [target for target in targets if target.dtype is sources[0].dtype]
+    if len(same) == len(targets) and _native([*sources, *targets]):
+        _loops().sum(_handles(sources), _handles(targets), priority)
+        return
+    total = _added(sources, targets[0].context)
+    for target in targets:
+        if target is not total:
+            total.copyto(target)
+
+
+def reduced(arrays: Sequence[NDArray], context: Context, priority: int) -> NDArray:
     """The sum of `arrays` on `context`; the array itself when there is one and it lies there."""
+    if len(arrays) == 1 or context.device_type not in _HOST or not _native(arrays):
+        return _added(arrays, context)
+    total = nd.empty(arrays[0].shape, ctx=context, dtype=arrays[0].dtype)
+    sum_into(arrays, [total], priority)
+    return total
+
+
+def _added(arrays: Sequence[NDArray], context: Context) -> NDArray:
+    """The sum on `context` by copies and an operator; the array itself when there is one and it lies there."""
     moved = [array.as_in_context(context) for array in arrays]
     return moved[0] if len(moved) == 1 else nd.add_n(*moved)
+
+
+class Compressor:
+    """Sums what is sent of gradients, each of which keeps a residual per key. Threads: its store holds a lock."""
+
+    def __init__(self, compression: Compression) -> None:
+        self.compression = compression
+        self._residuals: dict[tuple[Any, int], NDArray] = {}
+
+    def codes(self, key: Any, number: int, gradient: NDArray, priority: int) -> NDArray:
+        """The codes of a gradient as float32 words on a host device; its residual is that of the key and the number."""
+        gradient = gradient if gradient.context.device_type in _HOST else gradient.as_in_context(cpu())
+        where = gradient.context
+        residual = self._residuals.get((key, number))
+        if residual is None:
+            residual = self._residuals[key, number] = nd.zeros(gradient.shape, ctx=where)
+        codes = nd.empty((self.compression.words(gradient.size),), ctx=where)
+        how = self.compression
+        _loops().compress(how.bits, how.threshold, gradient.handle, residual.handle, codes.handle, priority)
+        return codes
+
+    def reduced(self, key: Any, arrays: Sequence[NDArray], context: Context, priority: int) -> NDArray:
+        """On `context` the sum of what is sent of `arrays`."""
+        sent = [self.codes(key, number, array, priority) for number, array in enumerate(arrays)]
+        home = context if context.device_type in _HOST else cpu()
+        total = nd.empty(arrays[0].shape, ctx=home)
+        _loops().expand(
+            self.compression.bits, self.compression.threshold, _handles(sent), total.handle, priority
+        )
+        return total.as_in_context(context)
 
 
 class Placement:
