@@ -30,7 +30,14 @@ def test_memory_is_recorded_where_it_is_asked_for(
     assert re.search(r"allocated: weights +1 +64 +64", text)
     assert re.search(r"in use: cpu/0 +3 +8 +72", text)
     sizes = json.loads(profiler.dumps(format="json"))["Memory"]
-    assert sizes["in use: cpu/0"] == {"Count": 3, "Bytes": 8, "Largest": 72}
+    held = {"Count": 3, "Min": 8, "Max": 72, "Avg": 48}
+    assert sizes["Device Storage"] == {"Memory: cpu/0": held}
+    assert sizes["Allocations"]["weights"] == {"Count": 1, "Min": 64, "Max": 64, "Avg": 64, "Total": 64}
+    ascending = json.loads(profiler.dumps(format="json", sort_by="max", ascending=True))["Memory"][
+        "Allocations"
+    ]
+    assert [line["Max"] for line in ascending.values()] == sorted(line["Max"] for line in ascending.values())
+    assert list(ascending)[-1] == "weights"
     profiler.dump()
     assert storage.capacity == 0
     assert [(e["name"], e["args"]) for e in trace(path, "C")] == [

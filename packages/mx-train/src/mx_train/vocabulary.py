@@ -47,6 +47,10 @@ def count_tokens_from_str(
     return counter
 
 
+class Asserted(ArgumentError, AssertionError):
+    """An argument that MXNet asserts: programs catch an AssertionError."""
+
+
 class Vocabulary:
     """Tokens with indices: the unknown token has 0, reserved tokens follow, then the others from frequent to rare.
 
@@ -87,12 +91,12 @@ class Vocabulary:
         reserved_tokens: Sequence[Hashable] | None = None,
     ) -> None:
         if min_freq < 1:
-            raise ArgumentError(f"[Vocabulary] min_freq: expected at least 1, got {min_freq}")
+            raise Asserted(f"[Vocabulary] min_freq: expected at least 1, got {min_freq}")
         reserved = list(reserved_tokens or ())
         twice = [token for token, count in Counter(reserved).items() if count > 1]
         if twice or unknown_token in reserved:
             wrong = twice[0] if twice else unknown_token
-            raise ArgumentError(
+            raise Asserted(
                 f"[Vocabulary] reserved_tokens: expected each token once, and not the unknown one, got {wrong!r}"
             )
         self._unknown_token = unknown_token
@@ -104,7 +108,7 @@ class Vocabulary:
 
     def _take(self, counter: Counter[Any], most: int | None, least: int) -> None:
         if not isinstance(counter, Counter):
-            raise ArgumentError(f"[Vocabulary] counter: expected a collections.Counter, got {counter!r}")
+            raise Asserted(f"[Vocabulary] counter: expected a collections.Counter, got {counter!r}")
         known = set(self._idx_to_token)
         ordered = sorted(
             sorted(counter.items(), key=lambda item: item[0]), key=lambda item: item[1], reverse=True

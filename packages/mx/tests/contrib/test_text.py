@@ -216,3 +216,20 @@ def test_kinds_of_a_program() -> None:
         made.get_vecs_by_tokens("x")
     with pytest.raises(ArgumentError, match="no token embedding 'zz' is registered"):
         text.embedding.create("zz")
+
+
+def test_what_mxnet_asserts_is_an_assertion_error_too(path: Path) -> None:
+    made = text.embedding.CustomEmbedding(path)
+    bad = path.with_name("bad.txt")
+    bad.write_text("a 1 2 3\nb 1 2\n")
+    for wrong in (
+        lambda: text.vocab.Vocabulary(min_freq=0),
+        lambda: text.vocab.Vocabulary(reserved_tokens=["a", "a"]),
+        lambda: text.vocab.Vocabulary(["a"]),
+        lambda: made.update_token_vectors("a", mx.nd.zeros((2, 9))),
+        lambda: text.embedding.CompositeEmbedding(made, "a"),
+        lambda: text.embedding.CustomEmbedding(bad),
+    ):
+        with pytest.raises(AssertionError) as caught:
+            wrong()
+        assert isinstance(caught.value, mx.MXNetError)

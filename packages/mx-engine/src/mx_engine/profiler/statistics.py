@@ -67,49 +67,73 @@ def render(recording: Recording, format: str, sort_by: str, ascending: bool) -> 
         )
         for category, lines in tables(recording).items()
     }
-    memory = usage(recording)
+    memory = {
+        category: dict(
+            sorted(lines.items(), key=lambda item: getattr(item[1], sort_by), reverse=not ascending)
+        )
+        for category, lines in usage(recording).items()
+    }
     if format == "json":
         return _as_json(ordered, memory)
     return _as_text(ordered) + _memory_text(memory)
 
 
+ALLOCATED, IN_USE = "Allocations", "Device Storage"
+
+
 @dataclass
 class Usage:
-    """What one tag was given, or what a device held at most; bytes. Threads: one at a time."""
+    """Allocations of a tag, or what a device held after each allocation and release; bytes. Threads: one at a time.
+
+    `last` is what the device holds in the end.
+    """
 
     count: int = 0
     total: int = 0
-    peak: int = 0
+    min: int = 0
+    max: int = 0
+    last: int = 0
+
+    @property
+    def avg(self) -> float:
+        return self.total / self.count
+
+    def add(self, size: int) -> None:
+        self.min = min(self.min, size) if self.count else size
+        self.max = max(self.max, size)
+        self.count += 1
+        self.total += size
+        self.last = size
 
 
-def usage(recording: Recording) -> dict[str, Usage]:
-    """`allocated: TAG` and `in use: DEVICE` -> usage."""
-    found: dict[str, Usage] = {}
+def usage(recording: Recording) -> dict[str, dict[str, Usage]]:
+    """Allocations by tag, and what each device held."""
+    found: dict[str, dict[str, Usage]] = {}
     for event in recording.memory:
         if event.bytes > 0:
-            line = found.setdefault(f"allocated: {event.tag or 'untagged'}", Usage())
-            line.count += 1
-            line.total += event.bytes
-            line.peak = max(line.peak, event.bytes)
+            found.setdefault(ALLOCATED, {}).setdefault(event.tag or "untagged", Usage()).add(event.bytes)
     for event in recording.memory:
-        line = found.setdefault(f"in use: {device_name(event)}", Usage())
-        line.count += 1
-        line.total = event.in_use
-        line.peak = max(line.peak, event.in_use)
+        name = f"Memory: {device_name(event)}"
+        found.setdefault(IN_USE, {}).setdefault(name, Usage()).add(event.in_use)
     return found
 
 
-def _memory_text(memory: dict[str, Usage]) -> str:
+def _memory_text(memory: dict[str, dict[str, Usage]]) -> str:
     if not memory:
         return ""
-    width = max(24, *map(len, memory))
+    rows = [(f"allocated: {name}", u.count, u.total, u.max) for name, u in memory.get(ALLOCATED, {}).items()]
+    rows += [
+        (name.replace("Memory:", "in use:"), u.count, u.last, u.max)
+        for name, u in memory.get(IN_USE, {}).items()
+    ]
+    width = max(24, *(len(row[0]) for row in rows))
     heads = ("Total Count", "Bytes", "Largest")
     lines = ["", "memory", "======", f"{'Name':<{width}}" + "".join(f"{head:>15}" for head in heads)]
-    lines += [f"{name:<{width}}{u.count:>15}{u.total:>15}{u.peak:>15}" for name, u in memory.items()]
+    lines += [f"{name:<{width}}{count:>15}{total:>15}{peak:>15}" for name, count, total, peak in rows]
     return "\n".join(lines) + "\n"
 
 
-def _as_json(ordered: Tables, memory: dict[str, Usage]) -> str:
+def _as_json(ordered: Tables, memory: dict[str, dict[str, Usage]]) -> str:
     time = {
         category: {
             name: {
@@ -123,7 +147,14 @@ def _as_json(ordered: Tables, memory: dict[str, Usage]) -> str:
         }
         for category, lines in ordered.items()
     }
-    sizes = {n: {"Count": u.count, "Bytes": u.total, "Largest": u.peak} for n, u in memory.items()}
+    sizes: dict[str, dict[str, dict[str, float]]] = {
+        category: {
+            name: {"Count": u.count, "Min": u.min, "Max": u.max, "Avg": u.avg} for name, u in lines.items()
+        }
+        for category, lines in memory.items()
+    }
+    for name, line in memory.get(ALLOCATED, {}).items():
+        sizes[ALLOCATED][name]["Total"] = line.total
     return json.dumps({"Time": time, "Memory": sizes, "Unit": {"Time": "ms", "Memory": "bytes"}})
 
 

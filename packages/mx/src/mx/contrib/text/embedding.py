@@ -18,6 +18,7 @@ from mx.registry import get_create_func, get_register_func
 from mx_core.errors import ArgumentError, FileFormatError, MissingFileError
 from mx_core.files import naming
 from mx_ndarray import NDArray, nd
+from mx_train.vocabulary import Asserted
 
 Vectors = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -172,7 +173,7 @@ class _TokenEmbedding(Vocabulary):
         )
         if not fits:
             got = new_vectors.shape if isinstance(new_vectors, NDArray) else repr(new_vectors)
-            raise ArgumentError(
+            raise Asserted(
                 f"[update_token_vectors] new_vectors: expected an NDArray of shape {shape}, got {got}"
             )
         for token in several:
@@ -184,6 +185,10 @@ class _TokenEmbedding(Vocabulary):
         vectors[nd.array(self.to_indices(several), dtype=np.int64)] = new_vectors.reshape(shape)
 
 
+class _BadLine(FileFormatError, AssertionError):
+    """A line that MXNet asserts to be another one: programs catch an AssertionError."""
+
+
 def _lines(path: str, elem_delim: str, encoding: str) -> Iterator[tuple[int, str, Vectors]]:
     """Number of a line, token and vector; lines with one number are taken for heads of the file."""
     length = None
@@ -191,7 +196,7 @@ def _lines(path: str, elem_delim: str, encoding: str) -> Iterator[tuple[int, str
         for number, line in enumerate(file, 1):
             token, *elements = line.rstrip().split(elem_delim)
             if not elements:
-                raise FileFormatError(
+                raise _BadLine(
                     f"[embedding] {path}, line {number}: expected a token and numbers with {elem_delim!r} between, got "
                     f"{line.rstrip()[:60]!r}"
                 )
@@ -209,7 +214,7 @@ def _lines(path: str, elem_delim: str, encoding: str) -> Iterator[tuple[int, str
                 )
                 continue
             if length is not None and len(vector) != length:
-                raise FileFormatError(
+                raise _BadLine(
                     f"[embedding] {path}, line {number}: the vector of {token!r} has {len(vector)} numbers, those "
                     f"before have {length}"
                 )
@@ -393,15 +398,13 @@ class CompositeEmbedding(_TokenEmbedding):
         self, vocabulary: Vocabulary, token_embeddings: _TokenEmbedding | Sequence[_TokenEmbedding]
     ) -> None:
         if not isinstance(vocabulary, Vocabulary):
-            raise ArgumentError(f"[CompositeEmbedding] vocabulary: expected a Vocabulary, got {vocabulary!r}")
+            raise Asserted(f"[CompositeEmbedding] vocabulary: expected a Vocabulary, got {vocabulary!r}")
         parts: list[_TokenEmbedding] = (
             [token_embeddings] if isinstance(token_embeddings, _TokenEmbedding) else list(token_embeddings)
         )
         for part in parts:
             if not isinstance(part, _TokenEmbedding):
-                raise ArgumentError(
-                    f"[CompositeEmbedding] token_embeddings: expected word vectors, got {part!r}"
-                )
+                raise Asserted(f"[CompositeEmbedding] token_embeddings: expected word vectors, got {part!r}")
         super().__init__()
         self._index(vocabulary)
         self._vec_len = sum(part.vec_len for part in parts)
