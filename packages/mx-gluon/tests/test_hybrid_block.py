@@ -401,3 +401,38 @@ def test_copies_learn_by_themselves(copied: Any, hybrid: bool) -> None:
     other[2].weight.set_data(nd.zeros((2, 4)))
     assert not other(x).asnumpy().any()
     np.testing.assert_array_equal(net(x).asnumpy(), expected)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("differentiated", [True, False])
+def test_backward_trains_as_it_is_told(recorded: bool, differentiated: bool) -> None:
+    """Not as forward was recorded: as in MXNet, and as call by call."""
+    found = []
+    for hybrid in (False, True):
+        net = nn.HybridSequential(prefix="b_")
+        with net.name_scope():
+            net.add(
+                nn.Conv2D(4, 3, in_channels=2),
+                nn.BatchNorm(in_channels=4),
+                nn.Activation("relu"),
+                nn.Dense(3),
+            )
+        net.initialize()
+        net(nd.zeros((1, 2, 6, 6)))
+        rng = np.random.default_rng(0)
+        for param in net.collect_params().values():
+            param.set_data(nd.array(rng.uniform(0.5, 2, param.shape)))
+        net.hybridize(hybrid)
+        x = nd.array(rng.normal(size=(5, 2, 6, 6)))
+        x.attach_grad()
+        head = nd.array(rng.normal(size=(5, 3)))
+        for retained in (True, False):  # the second time on what was put back
+            with autograd.record(train_mode=recorded):
+                out = net(x)
+            for retain in (True, False) if retained else (False,):
+                out.backward(head, retain_graph=retain, train_mode=differentiated)
+        found.append(
+            [x.grad.asnumpy(), *(p.grad().asnumpy() for p in net.collect_params(".*weight").values())]
+        )
+    for imperative, hybridised in zip(*found, strict=True):
+        np.testing.assert_allclose(hybridised, imperative, rtol=1e-3, atol=1e-4 * abs(imperative).max())

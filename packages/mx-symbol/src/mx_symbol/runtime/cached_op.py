@@ -6,7 +6,8 @@ A graph in which shapes depend on values has no signature to compile for: it run
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mx_core.context import Context, current_context
@@ -19,11 +20,11 @@ from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.graph.collector import collector_paused
 from mx_symbol.graph.gradient import apply_plain, gradient_graph
 from mx_symbol.graph.planning import Planning
-from mx_symbol.memory.schedule import make_schedule
+from mx_symbol.memory.schedule import Schedule, make_schedule
 from mx_symbol.passes import Passes
-from mx_symbol.passes.bound_graph import build, optimized, variables_of
+from mx_symbol.passes.bound_graph import BoundGraph, build, optimized, variables_of
 from mx_symbol.runtime.partitions import Partitions, has_dynamic, has_state
-from mx_symbol.runtime.program import Arena, Calls, Compiler, prepared_arrays
+from mx_symbol.runtime.program import Arena, Calls, Compiled, Compiler, prepared_arrays
 from mx_symbol.runtime.signature import RecordedCall, Signature
 
 if TYPE_CHECKING:
@@ -203,12 +204,25 @@ class CachedOp:
         prepared = prepared_arrays(graph, schedule, context)
         external = {*inputs, *graph.heads, *graph.grads.values(), *(h for h in heads if h), *prepared}
         compiled = Compiler(graph, schedule, external, context).compile(Calls(context), is_train)
+        other: Callable[[], Compiled] | None = None
+        if any(n.op is not None and n.op.backward_of and n.op.needs_train_flag for n in schedule.nodes):
+            other = partial(_compiled_back, graph, schedule, external, context, is_train)
         repeatable = not any(
             node.op is not None and (node.op.is_random or node.mutated)
             for node in schedule.nodes[: schedule.n_forward]
         )
         grads = tuple(graph.grads.get(name) for name in self._names)
-        return Signature(graph, compiled, context, inputs, heads, grads, prepared, repeatable)
+        return Signature(
+            graph, compiled, context, inputs, heads, grads, prepared, repeatable, is_train, other
+        )
+
+
+def _compiled_back(
+    graph: BoundGraph, schedule: Schedule, external: Collection[Entry], context: Context, is_train: bool
+) -> Compiled:
+    """The same program with a backward that trains where forward did not, or does not where it did."""
+    compiler = Compiler(graph, schedule, external, context)
+    return compiler.compile(Calls(context), is_train, trains_back=not is_train)
 
 
 def _own_outputs(heads: Sequence[Entry]) -> tuple[Entry, ...]:

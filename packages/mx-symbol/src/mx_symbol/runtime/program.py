@@ -189,8 +189,20 @@ class Compiler:
         self._external = external
         self._program = native_program(context, "Executor")
 
-    def compile(self, calls: Calls, is_train: bool, ends: Sequence[int] | None = None) -> Compiled:
-        """The sealed program: part 0 forward, part 1 backward, or parts that end before these nodes."""
+    def compile(
+        self,
+        calls: Calls,
+        is_train: bool,
+        ends: Sequence[int] | None = None,
+        trains_back: bool | None = None,
+    ) -> Compiled:
+        """The sealed program: part 0 forward, part 1 backward, or parts that end before these nodes.
+
+        Parameters
+        ----------
+        trains_back : whether backward operators are those of training, where it is not as `is_train`; part 0 must not
+            be started then
+        """
         schedule, program = self._schedule, self._program
         arrays = {entry: program.add_array() for entry in schedule.flat.touched(self._external)}
         total = schedule.plan.total_bytes if self._planned() else 0
@@ -198,11 +210,15 @@ class Compiler:
         branches = schedule.branches if ends is None else ()
         n, n_forward = len(schedule.nodes), schedule.n_forward
         order = [t for branch in branches for t in branch.steps] if branches else range(n)
-        each = [calls.get(self._graph, schedule.nodes[first], is_train) for first in schedule.flat.firsts]
+        back = is_train if trains_back is None else trains_back
+        each = []
+        for node in (schedule.nodes[first] for first in schedule.flat.firsts):
+            assert node.op is not None
+            each.append(calls.get(self._graph, node, is_train if node.op.backward_of is None else back))
         adds = {self._graph.grads[name] for name, req in self._graph.grad_req.items() if req == "add"}
         _core.add_nodes(
             program, schedule.flat, order, each, schedule.microseconds, arrays, arena, schedule.plan.placements, adds,
-            dtypes.itemsize, is_train, PREPARED,
+            dtypes.itemsize, back, PREPARED,
         )  # fmt: skip
         parts = (n_forward, n) if ends is None else ends
         most = segment_limits(is_train)

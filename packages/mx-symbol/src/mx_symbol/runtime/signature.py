@@ -23,7 +23,7 @@ _New = tuple[int, tuple[int, ...], str]
 class Signature:
     """A compiled program, and where its arrays come from: inputs, new ones, those that stay.
 
-    Threads: any; nothing changes after construction.
+    Threads: any may call `forward`; one at a time calls `backward`.
 
     Parameters
     ----------
@@ -35,6 +35,10 @@ class Signature:
         What nodes that run once keep.
     repeatable : bool
         Whether it computes the same when it runs again.
+    is_train : bool
+        How forward and backward run.
+    other : callable, optional
+        Compiles the same program with a backward of the other mode, where that differs.
     """
 
     def __init__(
@@ -47,6 +51,8 @@ class Signature:
         grads: Sequence[Entry | None],
         prepared: Mapping[Entry, NDArray],
         repeatable: bool,
+        is_train: bool,
+        other: Callable[[], Compiled] | None,
     ) -> None:
         self.context = context
         self.grads = tuple(grads)
@@ -55,6 +61,9 @@ class Signature:
         self.arena_shape = (compiled.arena_bytes,) if compiled.arena_bytes else ()
         self._program = compiled.program
         self._memo = compiled.program.memo()
+        self._is_train = is_train
+        self._other = other
+        self._back: tuple[Any, Any] | None = None
         self._graph = graph
         self._place = {entry: i for i, entry in enumerate(compiled.entries)}
         self._inputs = [(self._place[e], i) for i, e in enumerate(inputs) if e in self._place]
@@ -108,7 +117,13 @@ class Signature:
         for place, shape, dtype, i in self._grads:
             target = targets[i]
             made[i] = arrays[place] = nd.empty(shape, self.context, dtype) if target is None else target
-        self._program.start(arrays, self._memo, 1)
+        program, memo = self._program, self._memo
+        if self._other is not None and autograd.is_training() != self._is_train:
+            if self._back is None:
+                found = self._other().program
+                self._back = found, found.memo()
+            program, memo = self._back
+        program.start(arrays, memo, 1)
         return made
 
 
