@@ -38,7 +38,7 @@ def test_files_with_labels(folder):
 @pytest.mark.parametrize(
     ("handle", "first", "second"),
     [
-        ("pad", [([0, 1, 2], 0), ([3, 4, 5], 0), ([6, 6, 6], 2)], ([0, 1, 2], 0)),
+        ("pad", [([0, 1, 2], 0), ([3, 4, 5], 0), ([6, 0, 1], 2)], ([0, 1, 2], 0)),
         ("discard", [([0, 1, 2], 0), ([3, 4, 5], 0)], ([0, 1, 2], 0)),
         ("roll_over", [([0, 1, 2], 0), ([3, 4, 5], 0)], ([6, 0, 1], 0)),
     ],
@@ -99,3 +99,25 @@ def test_wrong_arguments_are_explained(folder):
         source(folder, last_batch_handle="drop")
     with pytest.raises(ArgumentError, match="got 3 of 3"):
         source(folder, part_index=3, num_parts=3)
+
+
+def test_the_last_batch_of_few_images_goes_round_them(folder):
+    files = [[float(i), f"{i}.png"] for i in range(2)]
+    batches = image.ImageIter(5, (3, 4, 4), imglist=files, path_root=str(folder))
+    assert labels(batches) == [([0, 1, 0, 1, 0], 3)]
+
+
+class Once(image.ImageIter):
+    """Images that can be read once."""
+
+    def next_sample(self):
+        self.read = getattr(self, "read", 0) + 1
+        if self.read > 2:
+            raise StopIteration
+        self.cur = 0
+        return super().next_sample()
+
+
+def test_the_last_batch_of_what_is_read_once_goes_round_itself(folder):
+    batches = Once(5, (3, 4, 4), imglist=[[7.0, "0.png"]], path_root=str(folder))
+    assert labels(batches) == [([7] * 5, 3)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from mx_io import lookup
+from mx_io.image import detection
 from mx_io.image.augmenters import (
     Augmenter,
     BrightnessJitterAug,
@@ -31,9 +32,21 @@ from mx_io.image.augmenters import (
     SequentialAug,
 )
 from mx_io.image.create import CreateAugmenter
+from mx_io.image.detection import (
+    CreateDetAugmenter,
+    CreateMultiRandCropAugmenter,
+    DetAugmenter,
+    DetBorrowAug,
+    DetHorizontalFlipAug,
+    DetRandomCropAug,
+    DetRandomPadAug,
+    DetRandomSelectAug,
+    ImageDetIter,
+)
 from mx_io.image.functions import (
     center_crop,
     color_normalize,
+    copyMakeBorder,
     fixed_crop,
     imdecode,
     imread,
@@ -55,9 +68,18 @@ __all__ = [
     "ColorNormalizeAug",
     "ContrastJitterAug",
     "CreateAugmenter",
+    "CreateDetAugmenter",
+    "CreateMultiRandCropAugmenter",
+    "DetAugmenter",
+    "DetBorrowAug",
+    "DetHorizontalFlipAug",
+    "DetRandomCropAug",
+    "DetRandomPadAug",
+    "DetRandomSelectAug",
     "ForceResizeAug",
     "HorizontalFlipAug",
     "HueJitterAug",
+    "ImageDetIter",
     "ImageIter",
     "LightingAug",
     "RandomCropAug",
@@ -69,6 +91,7 @@ __all__ = [
     "SequentialAug",
     "center_crop",
     "color_normalize",
+    "copyMakeBorder",
     "fixed_crop",
     "imdecode",
     "imread",
@@ -80,6 +103,9 @@ __all__ = [
     "resize_short",
     "scale_down",
 ]
+
+#: MXNet's short name.
+det = detection
 
 
 def __getattr__(name: str) -> Any:

@@ -28,9 +28,9 @@ class Augmenter:
     """
 
     def __init__(self, **kwargs: Any) -> None:
-        self._kwargs = {name: _plain(value) for name, value in kwargs.items()}
+        self._kwargs = {name: plain(value) for name, value in kwargs.items()}
 
-    def dumps(self) -> str:
+    def dumps(self) -> Any:
         """Name and parameters as JSON."""
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
@@ -45,7 +45,8 @@ class Augmenter:
         return to_ndarray(self.apply(to_numpy(src)))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Something that JSON can hold."""
     if hasattr(value, "asnumpy") or isinstance(value, np.ndarray):
         return to_numpy(value).tolist()
     return value
@@ -58,8 +59,9 @@ class SequentialAug(Augmenter):
         super().__init__()
         self.ts = list(ts)
 
-    def dumps(self) -> str:
-        return json.dumps([type(self).__name__.lower(), [json.loads(t.dumps()) for t in self.ts]])
+    def dumps(self) -> Any:
+        """Name, and what the augmenters give; a list, as in MXNet."""
+        return [type(self).__name__.lower(), [augmenter.dumps() for augmenter in self.ts]]
 
     def __call__(self, src: Any) -> Any:
         for augmenter in self.ts:
@@ -120,8 +122,14 @@ class RandomSizedCropAug(Augmenter):
     """Cut a random area of random aspect ratio and resize it to `size` (width, height)."""
 
     def __init__(
-        self, size: tuple[int, int], area: float | Sequence[float], ratio: Sequence[float], interp: int = 2
+        self,
+        size: tuple[int, int],
+        area: float | Sequence[float],
+        ratio: Sequence[float],
+        interp: int = 2,
+        **kwargs: Any,
     ) -> None:
+        area = geometry.area_of(area, kwargs, "RandomSizedCropAug")
         super().__init__(size=size, area=area, ratio=ratio, interp=interp)
         self.size, self.area, self.ratio, self.interp = size, area, ratio, interp
 

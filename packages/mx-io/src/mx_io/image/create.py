@@ -10,12 +10,10 @@ import numpy as np
 from mx_io.image import augmenters as aug
 
 #: Mean and deviation of ImageNet's channels, red first.
-_MEAN = np.array([123.68, 116.28, 103.53], np.float32)
-_STD = np.array([58.395, 57.12, 57.375], np.float32)
-_EIGENVALUES = np.array([55.46, 4.794, 1.148], np.float32)
-_EIGENVECTORS = np.array(
-    [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]], np.float32
-)
+MEAN = np.array([123.68, 116.28, 103.53])
+STD = np.array([58.395, 57.12, 57.375])
+EIGENVALUES = np.array([55.46, 4.794, 1.148])
+EIGENVECTORS = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])
 
 
 def CreateAugmenter(
@@ -67,11 +65,14 @@ def CreateAugmenter(
     if hue:
         steps.append(aug.HueJitterAug(hue))
     if pca_noise > 0:
-        steps.append(aug.LightingAug(pca_noise, _EIGENVALUES, _EIGENVECTORS))
+        steps.append(aug.LightingAug(pca_noise, EIGENVALUES, EIGENVECTORS))
     if rand_gray > 0:
         steps.append(aug.RandomGrayAug(rand_gray))
-    mean = _MEAN if mean is True else mean
-    std = _STD if std is True else std
-    if mean is not None or std is not None:
-        steps.append(aug.ColorNormalizeAug(mean, std))
-    return steps
+    return steps + normalising(mean, std)
+
+
+def normalising(mean: Any, std: Any) -> list[aug.Augmenter]:
+    """The augmenter that normalises by a mean and a deviation, True for ImageNet's; none without both."""
+    mean = MEAN if mean is True else mean
+    std = STD if std is True else std
+    return [] if mean is None and std is None else [aug.ColorNormalizeAug(mean, std)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mx_core.errors import FileFormatError
+from mx_core.errors import ArgumentError, FileFormatError
 from mx_core.files import read_bytes
 from mx_io import codecs
 from mx_io.arrays import to_ndarray, to_numpy
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mx_ndarray import NDArray
 
 __all__ = [
-    "center_crop", "color_normalize", "fixed_crop", "imdecode", "imread", "imresize", "random_crop",
+    "center_crop", "color_normalize", "copyMakeBorder", "fixed_crop", "imdecode", "imread", "imresize", "random_crop",
     "random_size_crop", "resize_short", "scale_down",
 ]  # fmt: skip
 
@@ -107,7 +107,12 @@ def random_crop(src: Any, size: tuple[int, int], interp: int = 2) -> tuple[NDArr
 
 
 def random_size_crop(
-    src: Any, size: tuple[int, int], area: float | Sequence[float], ratio: Sequence[float], interp: int = 2
+    src: Any,
+    size: tuple[int, int],
+    area: float | Sequence[float],
+    ratio: Sequence[float],
+    interp: int = 2,
+    **kwargs: Any,
 ) -> tuple[NDArray, Box]:
     """Cut a random area of random aspect ratio, then resize it to `size` (width, height).
 
@@ -117,13 +122,63 @@ def random_size_crop(
         Smallest, and largest, share of the image's area.
     ratio : (float, float)
         Smallest and largest aspect ratio, width by height.
+    min_area : float, optional
+        An old name of `area`, which it replaces.
     """
-    image = to_numpy(src)
+    image, area = to_numpy(src), geometry.area_of(area, kwargs, "random_size_crop")
     return _cut(image, geometry.random_area_box(image, size, area, ratio), size, interp)
 
 
 def _cut(image: geometry.Array, box: Box, size: tuple[int, int], interp: int) -> tuple[NDArray, Box]:
     return to_ndarray(geometry.crop(image, box, size, interp)), box
+
+
+def copyMakeBorder(
+    src: Any,
+    top: int,
+    bot: int,
+    left: int,
+    right: int,
+    type: int = 0,
+    value: float = 0.0,
+    values: Sequence[float] = (),
+) -> NDArray:
+    """Put a border around an image.
+
+    Parameters
+    ----------
+    top, bot, left, right : int
+        Pixels of the border on each side, 0 or more.
+    type : int
+        Of the border: 0 one colour, 1 the outermost pixel again, 2 mirrored, 3 the image from its other side on,
+        4 mirrored about the outermost pixel.
+    value, values : number, or one a channel
+        The colour of type 0; `values` comes first.
+
+    Returns
+    -------
+    NDArray of the image's type, shape (height + top + bot, width + left + right, channels)
+    """
+    image = to_numpy(src)
+    geometry.check_image(image, "copyMakeBorder")
+    if min(top, bot, left, right) < 0 or type not in range(5):
+        raise ArgumentError(
+            f"[copyMakeBorder] expected borders of 0 or more and a type from 0 to 4, got top {top}, bot {bot}, "
+            f"left {left}, right {right}, type {type}"
+        )
+    around = ((top, bot), (left, right), (0, 0))
+    if type:
+        modes: dict[int, Any] = {1: "edge", 2: "symmetric", 3: "wrap", 4: "reflect"}
+        return to_ndarray(np.pad(image, around, modes[type]))
+    channels = image.shape[2]
+    if len(values) not in (0, channels):
+        raise ArgumentError(
+            f"[copyMakeBorder] values: expected {channels} of a channel each, got {len(values)}"
+        )
+    framed = np.empty((image.shape[0] + top + bot, image.shape[1] + left + right, channels), image.dtype)
+    framed[:] = np.asarray(values if len(values) else value).astype(image.dtype)
+    framed[top : top + image.shape[0], left : left + image.shape[1]] = image
+    return to_ndarray(framed)
 
 
 def color_normalize(src: Any, mean: Any, std: Any = None) -> NDArray:

@@ -95,6 +95,15 @@ def _fitting(width: int, height: int, size: tuple[int, int]) -> tuple[int, int]:
     return max(w, 1), max(h, 1)
 
 
+def area_of(area: float | Sequence[float], others: dict[str, Any], function: str) -> float | Sequence[float]:
+    """The area of a random crop, which `min_area` among other arguments replaces, as in old programs."""
+    given = dict(others)
+    area = given.pop("min_area", area)
+    if given:
+        raise TypeError(f"[{function}] got an unexpected keyword argument {next(iter(given))!r}")
+    return area
+
+
 def random_area_box(
     image: Array, size: tuple[int, int], area: float | Sequence[float], ratio: Sequence[float]
 ) -> Box:

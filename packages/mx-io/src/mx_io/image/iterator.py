@@ -56,6 +56,8 @@ class ImageIter(BatchIter):
         Made by `CreateAugmenter(data_shape, **kwargs)` by default.
     data_name, label_name, dtype : str
     last_batch_handle : {"pad", "discard", "roll_over"}
+        What happens with a last batch that is not full: `"pad"` fills it up with the first images of the epoch,
+        `"discard"` drops it, `"roll_over"` begins the next epoch with its images.
 
     Notes
     -----
@@ -115,11 +117,16 @@ class ImageIter(BatchIter):
         self.seq = keys[part_index * share : (part_index + 1) * share]
         self.cur = 0
         self._carried: list[tuple[Any, Any]] = []
-        channels, height, width = self.data_shape
         label_shape = (batch_size,) if label_width == 1 else (batch_size, label_width)
-        self.provide_data = [DataDesc(data_name, (batch_size, channels, height, width), self.dtype.type)]
+        self.provide_data = [DataDesc(data_name, (batch_size, *self.data_shape), self.dtype.type)]
         self.provide_label = [DataDesc(label_name, label_shape, np.float32, "N")]
         self.reset()
+
+    def _change_data_shape(self, data_shape: Sequence[int]) -> None:
+        self.data_shape = (int(data_shape[0]), int(data_shape[1]), int(data_shape[2]))
+        self._carried = []  # of the former shape
+        name = self.provide_data[0].name
+        self.provide_data = [DataDesc(name, (self.batch_size, *self.data_shape), self.dtype.type)]
 
     def _find_records(self, path_imgidx: str | None) -> dict[int, int]:
         if path_imgidx is not None:
@@ -193,15 +200,20 @@ class ImageIter(BatchIter):
             try:
                 image = self.imdecode(data)
                 self.check_valid_image([image])
+                label, image = self._augmented(label, image)
             except FileFormatError as error:
                 _LOG.warning("skipping image %s: %s", self.seq[self.cur - 1], error)
                 continue
-            planes = self.postprocess_data(self.augmentation_transform(image))
+            planes = self.postprocess_data(image)
             if planes.shape != self.data_shape:
                 raise ShapeError(
                     f"[ImageIter] expected augmenters to give {self.data_shape}, got {planes.shape}"
                 )
             return label, planes
+
+    def _augmented(self, label: Any, image: Any) -> tuple[Any, Any]:
+        """Label and image after augmentation."""
+        return label, self.augmentation_transform(image)
 
     def _make(self) -> DataBatch:
         examples, self._carried = self._carried, []
@@ -215,12 +227,30 @@ class ImageIter(BatchIter):
                 self._carried = examples
                 raise
         pad = self.batch_size - len(examples)
-        for place in range(pad):
-            examples.append(examples[place])
+        if pad:
+            examples += self._first_examples(pad, examples)
         data = np.stack([planes for _, planes in examples]).astype(self.dtype)
-        labels = [np.atleast_1d(np.asarray(label, np.float32))[: self.label_width] for label, _ in examples]
-        label = np.stack(labels).reshape(self.provide_label[0].shape)
+        label = self._stacked_labels([label for label, _ in examples])
         return DataBatch([to_ndarray(data)], [to_ndarray(label)], pad)
+
+    def _first_examples(self, count: int, left: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """The first examples of the epoch, which fill up its last batch; `left` again if they cannot be read anew."""
+        found: list[tuple[Any, Any]] = []
+        while len(found) < count:
+            before, self.cur = len(found), 0
+            try:
+                while len(found) < count:
+                    found.append(self._example())
+            except StopIteration:
+                if len(found) == before:
+                    found.append(left[len(found) % len(left)])
+        self.cur = len(self.seq)
+        return found
+
+    def _stacked_labels(self, labels: Sequence[Any]) -> np.ndarray[Any, Any]:
+        """The labels of a batch."""
+        rows = [np.atleast_1d(np.asarray(label, np.float32))[: self.label_width] for label in labels]
+        return np.stack(rows).reshape(self.provide_label[0].shape)
 
 
 def _entry(number: int, item: Sequence[Any]) -> ListEntry:
