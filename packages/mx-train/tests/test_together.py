@@ -103,3 +103,51 @@ def test_no_weights_are_no_step():
     optimizer = opt.Adam()
     opt.get_updater(optimizer)([], [], [])
     assert optimizer.num_update == 0
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: opt.Adam(learning_rate=0.1),
+        lambda: opt.SGD(learning_rate=0.1, momentum=0.9),
+        lambda: opt.LARS(learning_rate=0.1),
+        lambda: opt.LBSGD(batch_scale=2),
+    ],
+)
+def test_a_step_without_memory_is_taken_again(make, at_once, monkeypatch):
+    """It does not count: Adam would correct its means for a step more, a schedule would be ahead."""
+    found = []
+    for fails in (False, True):
+        updater = opt.get_updater(make())
+        weights = values(4, 0)
+        for step in range(3):
+            grads = values(4, step + 1)
+            work = [(list(range(4)), grads, weights)] if at_once else list(zip(range(4), grads, weights))
+            if fails and step:
+                for each in work:
+                    with monkeypatch.context() as patched:
+                        refuse(patched, type(updater.optimizer))
+                        with pytest.raises(MemoryError):
+                            updater(*each)
+            for each in work:
+                updater(*each)
+        found.append((updater.optimizer.num_update, updater.optimizer._index_update_count, weights))
+    assert found[0][:2] == found[1][:2] == (3, dict.fromkeys(range(4), 3))
+    for one, other in zip(found[0][2], found[1][2], strict=True):
+        np.testing.assert_array_equal(one.asnumpy(), other.asnumpy())
+
+
+def refuse(patched, kind):
+    """There is no memory for rates and decays, or for what follows them."""
+
+    def common(self, index, of=kind._common):
+        of(self, index)
+        raise MemoryError
+
+    def rates_and_decays(optimizer, indices, of=together.rates_and_decays):
+        of(optimizer, indices)
+        raise MemoryError
+
+    patched.setattr(kind, "_common", common)
+    patched.setattr(together, "rates_and_decays", rates_and_decays)

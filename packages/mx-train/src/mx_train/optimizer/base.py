@@ -17,6 +17,7 @@ from mx_ndarray import NDArray, nd
 from mx_symbol.symbol import Symbol
 from mx_train.lr_scheduler import LRScheduler
 from mx_train.optimizer.arguments import unknown_arguments
+from mx_train.optimizer.counting import counted_if_done
 from mx_train.optimizer.fitting import check_form, check_names, names_of, names_of_dumped, same_form
 from mx_train.optimizer.states import Settings, dump_states, read_states
 from mx_train.registry import Named
@@ -315,7 +316,7 @@ class Updater:
         grad: NDArray | Sequence[NDArray],
         weight: NDArray | Sequence[NDArray],
     ) -> None:
-        """Updates `weight` in place, or all of a list; asynchronous.
+        """Updates `weight` in place, or all of a list; asynchronous. An update that raises does not count.
 
         Raises
         ------
@@ -325,7 +326,8 @@ class Updater:
         """
         if not isinstance(index, (list, tuple)):
             state = self._ready_state(index, weight)  # type: ignore[arg-type]
-            self.optimizer.update_multi_precision(index, weight, grad, state)  # type: ignore[arg-type]
+            with counted_if_done(self.optimizer, (index,)):  # type: ignore[arg-type]
+                self.optimizer.update_multi_precision(index, weight, grad, state)  # type: ignore[arg-type]
             return
         if not len(index) == len(grad) == len(weight):
             raise ArgumentError(
@@ -334,7 +336,8 @@ class Updater:
             )
         states = [self._ready_state(*each) for each in zip(index, weight, strict=True)]
         if index:
-            self.optimizer.update_together(index, weight, grad, states)  # type: ignore[arg-type]
+            with counted_if_done(self.optimizer, index):
+                self.optimizer.update_together(index, weight, grad, states)  # type: ignore[arg-type]
 
     def _ready_state(self, index: Index, weight: NDArray) -> State:
         """The state of a weight, made at its first update, or taken from those that were loaded."""

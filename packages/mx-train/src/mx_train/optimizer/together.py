@@ -44,13 +44,14 @@ def step(
     if optimizer.clip_gradient:  # as in MXNet, 0 is no limit where one operator does the update
         settings["clip_gradient"] = optimizer.clip_gradient
     context = arrays[0][0].context
-    for begin in range(0, len(arrays), _MOST):
-        part = slice(begin, begin + _MOST)
+    parts = [slice(begin, begin + _MOST) for begin in range(0, len(arrays), _MOST)]
+    # All of them before the first step: it is taken as a whole, or not for want of memory.
+    made = [[nd.array(each[part], context, "float32") for each in (rates, decays)] for part in parts]
+    for part, numbers in zip(parts, made, strict=True):
         some = arrays[part]
         operator(
             *chain.from_iterable(some),
-            nd.array(rates[part], context, "float32"),
-            nd.array(decays[part], context, "float32"),
+            *numbers,
             out=[each[0] for each in some],
             num_weights=len(some),
             **settings,
