@@ -37,11 +37,32 @@ def noise(count):
     return mx.nd.random.normal(shape=(count, NOISE))
 
 
+def images_of_digits():
+    """Pictures of (1, 8, 8) numbers between -1 and 1, and what they show."""
+    digits = load_digits()
+    return digits.images[:, None].astype(np.float32) / 8 - 1, digits.target
+
+
+def recognised(pictures, images, shows):
+    """Whether a classifier of the data recognises the pictures, of each kind, and their mean is the data's."""
+    pictures, data = pictures.reshape(-1, 64), images.reshape(-1, 64)
+    classifier = LogisticRegression(max_iter=1000).fit(data[:900], shows[:900])
+    mixed = np.random.default_rng(1).permuted(data, axis=0)  # each pixel from another digit
+    shown = [classifier.predict_proba(each) for each in (pictures, data[900:], mixed)]
+    drawn, held_out, control = (float((each.max(axis=1) > 0.9).mean()) for each in shown)
+    kinds = np.bincount(shown[0].argmax(axis=1), minlength=10)
+    apart = np.abs(pictures.mean(axis=0) - data.mean(axis=0)).mean()
+    print(
+        f"clearly digits: {drawn:.0%} of those drawn, {held_out:.0%} of real ones, {control:.0%} of mixed pixels"
+    )
+    print(f"of each kind: {kinds.tolist()}; mean pixels are {apart:.3f} from the data's, of a range of 2")
+    return drawn > held_out / 2 and drawn > 2 * control and kinds.min() > 20 and apart < 0.1
+
+
 def main():
     mx.random.seed(1)
     np.random.seed(1)
-    digits = load_digits()
-    images = digits.images[:, None].astype(np.float32) / 8 - 1
+    images, shows = images_of_digits()
     nets = generator(), discriminator()
     for net in nets:
         net.initialize(mx.init.Normal(0.05))
@@ -66,20 +87,7 @@ def main():
             trainers[0].step(BATCH)
         if epoch % 20 == 19:
             print(f"epoch {epoch}: losses {deceit.mean().asscalar():.2f}, {error.mean().asscalar():.2f}")
-
-    pictures = draw(noise(1000)).asnumpy().reshape(1000, 64)
-    data = images.reshape(-1, 64)
-    classifier = LogisticRegression(max_iter=1000).fit(data[:900], digits.target[:900])
-    mixed = np.random.default_rng(1).permuted(data, axis=0)  # each pixel from another digit
-    shown = [classifier.predict_proba(each) for each in (pictures, data[900:], mixed)]
-    drawn, held_out, control = (float((each.max(axis=1) > 0.9).mean()) for each in shown)
-    kinds = np.bincount(shown[0].argmax(axis=1), minlength=10)
-    apart = np.abs(pictures.mean(axis=0) - data.mean(axis=0)).mean()
-    print(
-        f"clearly digits: {drawn:.0%} of those drawn, {held_out:.0%} of real ones, {control:.0%} of mixed pixels"
-    )
-    print(f"of each kind: {kinds.tolist()}; mean pixels are {apart:.3f} from the data's, of a range of 2")
-    assert drawn > held_out / 2 and drawn > 2 * control and kinds.min() > 20 and apart < 0.1
+    assert recognised(draw(noise(1000)).asnumpy(), images, shows)
 
 
 if __name__ == "__main__":
