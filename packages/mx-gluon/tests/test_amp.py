@@ -32,6 +32,29 @@ def off() -> Iterator[None]:
     cast_rules.use(cast_rules.Lists())
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_networks_that_ran_before_compute_in_16_bits_after(dtype: str) -> None:
+    """For shapes that it knows, too; with other operators in float32, again."""
+    net = nn.Dense(3, in_units=4)
+    net.initialize("normal")
+    net.hybridize()
+    x = nd.random.normal(shape=(2, 4))
+
+    def found() -> tuple[Any, Any]:
+        with autograd.record():
+            out = net(x)
+        out.backward()
+        return net(x).asnumpy(), net.weight.grad().asnumpy()
+
+    exact = found()
+    graphs.init(dtype)
+    low = found()
+    assert (low[0] != exact[0]).any() and (low[1] != exact[1]).any()
+    np.testing.assert_allclose(low[0], exact[0], atol=0.05)
+    graphs.init(dtype, fp32_ops=["FullyConnected"])
+    np.testing.assert_array_equal(found()[0], exact[0])
+
+
 class Products(HybridBlock):
     """A product with two weights, summed."""
 

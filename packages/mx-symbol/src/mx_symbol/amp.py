@@ -27,6 +27,8 @@ def init(
 ) -> None:
     """Binds every graph from now on with the pass `amp`: executors, modules, cached operators.
 
+    Cached operators and hybridised blocks that ran before compile anew. Executors and modules that are bound stay.
+
     Products compute in 16 bits; parameters, gradients and outputs stay float32. Calls on arrays are what they
     were. `passes="-amp"` leaves a graph out.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from mx_core import operators
 from mx_symbol.graph import Entry, Node, rewrite
+from mx_symbol.passes.changes import changed
 
 #: products, convolutions and recurrent layers, which accumulate in float32 for all inputs
 LOW = frozenset(
@@ -158,3 +159,4 @@ def use(lists: Lists, dtype: str = "bfloat16") -> None:
     """Makes the pass `amp` go by other lists, and compute in another 16-bit type, in this process."""
     global _current, _dtype
     _current, _dtype = lists, dtype
+    changed()

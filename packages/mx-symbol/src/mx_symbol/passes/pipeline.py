@@ -25,6 +25,7 @@ from mx_core.plugins import Entry as Contribution
 from mx_symbol._core import FlatGraph
 from mx_symbol.graph import topological_order
 from mx_symbol.graph.ir import Graph
+from mx_symbol.passes.changes import changed
 
 #: what changes results by more than rounding in another order
 OPTIONAL = frozenset({"amp", "bfloat16"})
@@ -88,6 +89,7 @@ class Passes:
 def always(name: str, wanted: bool = True) -> None:
     """Runs an optional pass in every graph that does not leave it out, or no longer does."""
     (_always.add if wanted else _always.discard)(name)
+    changed()
 
 
 def is_always(name: str) -> bool:

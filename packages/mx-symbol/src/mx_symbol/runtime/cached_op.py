@@ -23,6 +23,7 @@ from mx_symbol.graph.planning import Planning
 from mx_symbol.memory.schedule import Schedule, make_schedule
 from mx_symbol.passes import Passes
 from mx_symbol.passes.bound_graph import BoundGraph, build, optimized, variables_of
+from mx_symbol.passes.changes import tell
 from mx_symbol.runtime.partitions import Partitions, has_dynamic, has_state
 from mx_symbol.runtime.program import Arena, Calls, Compiled, Compiler, prepared_arrays
 from mx_symbol.runtime.signature import RecordedCall, Signature
@@ -97,6 +98,13 @@ class CachedOp:
         self._arenas: dict[Context, Arena] = {}
         self._gradients: dict[tuple[str, ...], _Gradients] = {}
         self._lock = ForkSafeLock()
+        tell(self)
+
+    def forget_compiled(self) -> None:
+        """Compiles anew at the next call; calls that are recorded keep what they ran."""
+        with self._lock:
+            self._signatures.clear()
+            self._last = (b"", None)
 
     @property
     def input_names(self) -> list[str]:
