@@ -159,3 +159,11 @@ def test_labels_have_the_layout_of_mxnet(tmp_path):
     file.write_text("0\n1\n2")
     source = CSVIter(data_csv=str(file), data_shape=(1,), batch_size=2)
     assert repr(source.provide_label) == "[DataDesc[softmax_label,(2,),<class 'numpy.float32'>,NCHW]]"
+
+
+def test_getters_give_the_arrays_themselves(table, tmp_path):
+    source = CSVIter(**table, label_csv=str(tmp_path / "label.csv"))
+    assert source.iter_next()
+    assert source.getdata().asnumpy()[1].tolist() == [[6, 7, 8], [9, 10, 11]]
+    assert source.getlabel().asnumpy().tolist() == [0, 1, 2]
+    assert source.next().label[0].asnumpy().tolist() == source.getlabel().asnumpy().tolist() == [3, 4, 5]

@@ -135,6 +135,29 @@ class Longer(Counting):
     __next__ = next
 
 
+class OneArray(Counting):
+    """Its getters give the only input and label themselves."""
+
+    def getdata(self):
+        return super().getdata()[0]
+
+    def getlabel(self):
+        return super().getlabel()[0]
+
+    def next(self):
+        if not self.iter_next():
+            raise StopIteration
+        return SimpleNamespace(data=[self.getdata()], label=[self.getlabel()], pad=0)
+
+    __next__ = next
+
+
+def test_getters_may_give_one_array():
+    contract = DataIterContract()
+    contract.make_iter = OneArray
+    contract.test_iter_next_and_getters_agree_with_next()
+
+
 SHAPES, DESCRIPTIONS = "batches_have_the_shapes_it_provides", "descriptions_have_name_and_batch_axis"
 GETTERS = "iter_next_and_getters_agree_with_next"
 

@@ -128,7 +128,7 @@ class DataIterContract:
         count = 0
         while more:
             assert count < len(by_next), f"next gives {len(by_next)} batches, iter_next more"
-            values = [v.asnumpy() for v in (*source.getdata(), *(source.getlabel() or ()))]
+            values = [v.asnumpy() for v in (*_arrays(source.getdata()), *_arrays(source.getlabel()))]
             _check_pad(source.getpad(), source, "getpad")
             if self.repeatable:
                 _check_equal(
@@ -137,6 +137,13 @@ class DataIterContract:
             count += 1
             more = source.iter_next()
         assert count == len(by_next), f"next gives {len(by_next)} batches, iter_next {count}"
+
+
+def _arrays(found: Any) -> list[Any]:
+    """What a getter gave: None, several arrays, or one by itself."""
+    if found is None or hasattr(found, "asnumpy"):
+        return [] if found is None else [found]
+    return list(found)
 
 
 def _check_pad(pad: Any, source: Any, what: str) -> None:

@@ -193,3 +193,14 @@ class BatchIter(DataIter):
 
     def getpad(self) -> int | None:
         return self._batch().pad
+
+
+class FileIter(BatchIter):
+    """Base of the iterators over files, which have one input and one label: getters give the arrays themselves."""
+
+    def getdata(self) -> NDArray:  # type: ignore[override]  # as MXNet's iterators over files
+        return self._batch().data[0]
+
+    def getlabel(self) -> NDArray | None:  # type: ignore[override]
+        label = self._batch().label
+        return label[0] if label else None

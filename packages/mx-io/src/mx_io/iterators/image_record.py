@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mx_core import dtypes
 from mx_core.errors import ArgumentError
 from mx_io.arrays import to_ndarray
-from mx_io.iterators.base import BatchIter, DataBatch, DataDesc
+from mx_io.iterators.base import DataBatch, DataDesc, FileIter
 from mx_io.iterators.buffers import BufferPool
 from mx_io.iterators.documentation import documented
 from mx_io.iterators.image_params import NORMALISING, ImageRecordParams, augment_options
@@ -23,7 +23,7 @@ from mx_io.iterators.states import whole_number
 
 
 @documented(ImageRecordParams)
-class ImageRecordIter(BatchIter):
+class ImageRecordIter(FileIter):
     """Iterate over the images of a record file.
 
     Images are read, decoded, augmented and normalised by `preprocess_threads` threads, up to

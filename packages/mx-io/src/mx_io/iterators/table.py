@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from mx_io.arrays import to_ndarray
-from mx_io.iterators.base import BatchIter, DataBatch, DataDesc
+from mx_io.iterators.base import DataBatch, DataDesc, FileIter
 from mx_io.iterators.order import ExampleOrder
 from mx_io.iterators.states import whole_number
 
 
-class TableIter(BatchIter):
+class TableIter(FileIter):
     """Batches of `data` (examples, …) and `label` (examples, …), in the order that `order` plans."""
 
     def __init__(
