@@ -247,3 +247,12 @@ def test_each_recorded_call_has_its_own_state_of_a_custom_operator():
 def test_a_name_that_utf8_does_not_have_is_escaped_in_messages():
     executor = sym.tanh(sym.Variable("a"), name="n\ud800").simple_bind(a=(2,))
     assert executor.forward()[0].shape == (2,)
+
+
+def test_a_program_without_memory_of_its_own_after_one_with_some() -> None:
+    """In training there is a value between two operators, else there is one operator."""
+    op = CachedOp(sym.Dropout(sym.Variable("x") * 2, p=0.5))
+    x = nd.ones((1000,))
+    with autograd.train_mode():
+        assert set(op(x).asnumpy().tolist()) == {0, 4}
+    np.testing.assert_array_equal(op(x).asnumpy(), 2)

@@ -94,7 +94,7 @@ class Signature:
         for place, shape, dtype in self._outputs:
             made = arrays[place] = nd.empty(shape, self.context, dtype)
             outputs.append(made)
-        if arena is not None:
+        if self.compiled.arena_bytes:
             arrays[-1] = arena
         self._program.start(arrays, self._memo, 0)
         return arrays, outputs
