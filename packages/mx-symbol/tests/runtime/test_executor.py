@@ -307,7 +307,7 @@ def test_a_monitor_sees_every_value():
     np.testing.assert_allclose(executor.grad_dict["fc1_weight"].asnumpy(), expected[1], rtol=1e-6)
     executor.set_monitor_callback(look, monitor_all=True)
     executor.forward()
-    assert {"data", "fc1_data", "fc1_weight", "relu_data"} <= set(seen)
+    assert {"data", "fc1_data", "fc1_weight", "relu_input0"} <= set(seen)
     executor.set_monitor_callback(None)
     np.testing.assert_allclose(executor.forward()[0].asnumpy(), expected[0], rtol=1e-6)
 

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from mx_core import operators
 from mx_symbol import sym
-from testkit.oracle import ORACLE
+from mx_symbol.runtime.input_names import monitored_input_names
+from testkit.oracle import ORACLE, cases
 
+MONITORED = json.loads((ORACLE / "names" / "monitored.json").read_text())
 RECORDED = json.loads((ORACLE / "names" / "inputs.json").read_text())
 
 
@@ -29,3 +32,14 @@ def test_what_is_added_to_a_map_is_initialised_as_interpolation(sample_type: str
         sym.Variable("data"), sym.Variable("w"), scale=2, sample_type=sample_type, num_filter=1, num_args=2
     )
     assert made.attr_dict()["w"] == {"__init__": '["bilinear", {}]'}
+
+
+@pytest.mark.parametrize("name", sorted(name for name in MONITORED if operators.find(name)))
+def test_names_that_a_monitor_shows(name: str) -> None:
+    """Of `Activation` and most simple operators MXNet has no names of inputs, so that monitors count them."""
+    case = next(case for case in cases() if case["op"] == name)
+    given = [sym.Variable(each) for each in case["arguments"] + case["aux"]]
+    space = sym._internal if name.startswith("_") else sym
+    [node] = {entry.node for entry in getattr(space, name)(*given, name="op", **case["attrs"]).entries}
+    names = monitored_input_names(node)
+    assert list(names[: len(MONITORED[name])]) == MONITORED[name]

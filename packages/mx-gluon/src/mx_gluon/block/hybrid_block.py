@@ -327,11 +327,15 @@ def _types(args: tuple[Any, ...]) -> str:
     )
 
 
+#: flags of MXNet's CachedOp that say which inputs are data; a block knows
+_INDICES = frozenset(("data_indices", "param_indices"))
+
+
 def _refuse_backend(block: Block, what: str, backend: str | None, options: Mapping[str, Any]) -> None:
     if backend is not None:
         raise ArgumentError(
             f"[{block.name}] {what}: backend: expected None, got {backend!r}: MXNet's subgraph backends are not here; "
             "graph passes come by the hook mx_register_graph_passes"
         )
-    if options:
-        raise ArgumentError(f"[{block.name}] {what}: unknown arguments {', '.join(sorted(options))}")
+    if unknown := sorted(set(options) - _INDICES):
+        raise ArgumentError(f"[{block.name}] {what}: unknown arguments {', '.join(unknown)}")

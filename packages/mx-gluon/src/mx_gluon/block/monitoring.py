@@ -9,6 +9,7 @@ from typing import Any
 from mx_ndarray import NDArray
 from mx_symbol import CachedOp, Symbol
 from mx_symbol.graph import Entry
+from mx_symbol.runtime.input_names import monitored_input_names
 
 OpHook = Callable[[str, str, NDArray], Any]
 
@@ -46,7 +47,7 @@ class MonitoredOp:
         for node in self._nodes:
             assert node.op is not None
             if self._all:
-                for name, entry in zip(node.input_names, node.inputs, strict=True):
+                for name, entry in zip(monitored_input_names(node), node.inputs, strict=True):
                     if entry in values:
                         self._callback(f"{node.name}_{name}", node.op.name, values[entry])
             for i in range(node.num_visible_outputs):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mx_ndarray import NDArray
 from mx_symbol.graph import Entry, Node
+from mx_symbol.runtime.input_names import monitored_input_names
 from mx_symbol.runtime.program import Launch
 
 
@@ -67,7 +68,7 @@ class Monitored:
     def _run(self, time: int) -> None:
         node = self._nodes[time]
         if self._all:
-            for name, entry in zip(node.input_names, node.inputs, strict=True):
+            for name, entry in zip(monitored_input_names(node), node.inputs, strict=True):
                 if entry not in self._arrays:
                     continue
                 if entry.node.is_variable:
