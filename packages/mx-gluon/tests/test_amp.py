@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -288,3 +290,39 @@ def test_checkpoints_have_the_scale(tmp_path: Path) -> None:
     assert list(Training(tmp_path, other, again).watch([0])) == []
     assert step(other, again) == step(net, trainer)
     assert again._amp_loss_scaler.loss_scale == 16384  # type: ignore[attr-defined]
+
+
+class Logging(Trainer):
+    """A program's class."""
+
+    def told(self) -> str:
+        return f"{len(self._params)} parameters"
+
+
+@pytest.mark.parametrize("kind", [Trainer, Logging])
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_of_a_trainer_scales(kind: type[Trainer], duplicate: Any) -> None:
+    graphs.init("float16")
+    net, _ = made()
+    trainer = kind(net.collect_params(), "sgd", {"learning_rate": 0.5, "momentum": 0.9})
+    amp.init_trainer(trainer)
+    step(net, trainer, factor=INF)
+    step(net, trainer)
+    copied_net, copied = duplicate((net, trainer))
+    assert type(copied).__name__ == type(trainer).__name__ and isinstance(copied, kind)
+    assert kind is Trainer or copied.told() == "1 parameters"
+    for _ in range(2):
+        assert step(copied_net, copied) == step(net, trainer)
+    assert copied._amp_loss_scaler is not trainer._amp_loss_scaler  # type: ignore[attr-defined]
+
+
+def test_the_scale_has_an_end(caplog: pytest.LogCaptureFixture) -> None:
+    graphs.init("float16")
+    net, trainer = made()
+    amp.init_trainer(trainer)
+    for number in range(200):
+        assert bool(caplog.records) == (number >= 40)
+        step(net, trainer, factor=INF)
+    assert trainer._amp_loss_scaler.loss_scale == 2.0**-126  # type: ignore[attr-defined]
+    (record,) = caplog.records
+    assert "40 steps in a row" in record.message and "learning rate" in record.message

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,13 +20,17 @@ from mx_symbol import Group, Symbol, amp
 #: steps without overflow after which the scale is doubled, and the largest scale, as in MXNet
 _WINDOW = 2000
 _LARGEST = 2.0**24
+#: the smallest scale: the smallest normal number of float32, in which losses are
+_SMALLEST = 2.0**-126
+#: steps left out in a row, after which a warning says that the scale is not the reason
+_MANY = 40
 
 
 class LossScaler:
     """The number by which a loss is multiplied, so that small gradients of float16 do not vanish.
 
-    A step whose gradients are not finite halves it, 2000 others in a row double it. As in MXNet the step after such a
-    step still has the former scale.
+    A step whose gradients are not finite halves it, down to 2^-126, and 2000 others in a row double it. As in MXNet the
+    step after such a step still has the former scale. 40 such steps in a row are logged as a warning.
 
     Threads: one at a time.
 
@@ -37,6 +42,8 @@ class LossScaler:
 
     Source: Micikevicius et al., Mixed Precision Training, ICLR 2018.
     """
+
+    _skipped = 0
 
     def __init__(self, loss_scale: float = 2.0**16, is_fixed: bool = False) -> None:
         self._loss_scale = self._next_loss_scale = loss_scale
@@ -67,8 +74,15 @@ class LossScaler:
         overflow = not all(check.asscalar() for check in checks)
         self._loss_scale = self._next_loss_scale
         self._unskipped = 0 if overflow else self._unskipped + 1
+        self._skipped = self._skipped + 1 if overflow else 0
         if overflow:
-            self._next_loss_scale = self._loss_scale / 2
+            self._next_loss_scale = max(_SMALLEST, self._loss_scale / 2)
+            if self._skipped == _MANY:
+                logging.warning(
+                    "[amp] %d steps in a row were left out, for their gradients are not finite; the scale of the loss "
+                    "is %g now: it is not the reason. Look at the data and the loss, or take a smaller learning rate",
+                    _MANY, self._loss_scale,
+                )  # fmt: skip
         elif self._unskipped == _WINDOW:
             self._unskipped = 0
             self._next_loss_scale = min(_LARGEST, self._loss_scale * 2)
@@ -81,6 +95,14 @@ class _Scaling(Trainer):
     _amp_loss_scaler: LossScaler
     _amp_original_scale: float
     _amp_skips = False
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Its class may be made by `init_trainer`: a copy gets it from the class that the Trainer had before."""
+        kind: type[Trainer] = getattr(type(self), "_amp_kind", Trainer)
+        made = super().__reduce_ex__(protocol)
+        if not isinstance(made, tuple) or made[1][:1] != (type(self),):
+            return made
+        return (_made_again, (made[0], kind, *made[1][1:]), *made[2:])
 
     def _allreduce_grads(self, indices: Container[int]) -> None:
         if self._update_on_kvstore:
@@ -113,7 +135,13 @@ def _scaling(kind: type[Trainer]) -> type[Trainer]:
     """A class of Trainer that scales."""
     if issubclass(kind, _Scaling):
         return kind
-    return _Scaling if kind is Trainer else type(f"Scaling{kind.__name__}", (_Scaling, kind), {})
+    if kind is Trainer:
+        return _Scaling
+    return type(f"Scaling{kind.__name__}", (_Scaling, kind), {"_amp_kind": kind})
+
+
+def _made_again(make: Any, kind: type[Trainer], *args: Any) -> Any:
+    return make(_scaling(kind), *args)
 
 
 def init_trainer(trainer: Trainer) -> None:
