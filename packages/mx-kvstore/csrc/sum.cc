@@ -9,6 +9,10 @@
 #include "mx_core/half.hpp"
 #include "simd.hpp"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace mx::kv {
 namespace {
 
@@ -54,8 +58,9 @@ MX_KV_INLINE void further(typename Term<T>::type* total, const T* a, int64_t n) 
   for (int64_t i = 0; i < n; ++i) total[i] = static_cast<Sum>(total[i] + static_cast<Sum>(a[i]));
 }
 
+// A tile at a time.
 template <class T>
-MX_KV_INLINE void sum_range(const Range& range) {
+MX_KV_INLINE void sum_tiles(const Range& range) {
   using Sum = typename Term<T>::type;
   alignas(64) Sum total[kTile];
   alignas(64) T rounded[std::is_same_v<Sum, T> ? 1 : kTile];
@@ -88,18 +93,91 @@ MX_KV_INLINE void sum_range(const Range& range) {
 
 template <class T>
 void sum_plainly(const Range& range) {
-  sum_range<T>(range);
+  sum_tiles<T>(range);
+}
+
+#if defined(__x86_64__)
+
+constexpr int64_t kLine = 64;  // bytes: of a cache line, and of two registers
+
+// A register of each type that is added in itself.
+MX_KV_AVX2 MX_KV_INLINE __m256i plus(__m256i a, __m256i b, float) {
+  return _mm256_castps_si256(_mm256_add_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b)));
+}
+MX_KV_AVX2 MX_KV_INLINE __m256i plus(__m256i a, __m256i b, double) {
+  return _mm256_castpd_si256(_mm256_add_pd(_mm256_castsi256_pd(a), _mm256_castsi256_pd(b)));
+}
+MX_KV_AVX2 MX_KV_INLINE __m256i plus(__m256i a, __m256i b, uint8_t) { return _mm256_add_epi8(a, b); }
+MX_KV_AVX2 MX_KV_INLINE __m256i plus(__m256i a, __m256i b, uint16_t) { return _mm256_add_epi16(a, b); }
+MX_KV_AVX2 MX_KV_INLINE __m256i plus(__m256i a, __m256i b, uint32_t) { return _mm256_add_epi32(a, b); }
+MX_KV_AVX2 MX_KV_INLINE __m256i plus(__m256i a, __m256i b, uint64_t) { return _mm256_add_epi64(a, b); }
+
+MX_KV_AVX2 MX_KV_INLINE __m256i load(const void* from) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+}
+
+// Whole lines that are added in registers and stored at once; to addresses of whole registers, where `streaming`.
+template <class T, size_t kSources>
+MX_KV_AVX2 void sum_lines(const Range& range) {
+  const size_t sources = kSources == 0 ? range.n_sources : kSources;
+  constexpr int64_t half = kLine / 2;
+  const int64_t end = range.end * static_cast<int64_t>(sizeof(T));
+  for (int64_t at = range.begin * static_cast<int64_t>(sizeof(T)); at < end; at += kLine) {
+    const char* from = static_cast<const char*>(range.sources[0]) + at;
+    __m256i low = load(from), high = load(from + half);
+    for (size_t i = 1; i < sources; ++i) {
+      from = static_cast<const char*>(range.sources[i]) + at;
+      low = plus(low, load(from), T{});
+      high = plus(high, load(from + half), T{});
+    }
+    for (size_t i = 0; i < range.n_targets; ++i) {
+      char* const to = static_cast<char*>(range.targets[i]) + at;
+      if (range.streaming) {
+        _mm256_stream_si256(reinterpret_cast<__m256i*>(to), low);
+        _mm256_stream_si256(reinterpret_cast<__m256i*>(to + half), high);
+      } else {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), low);
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + half), high);
+      }
+    }
+  }
+  if (range.streaming) fence_streams();
 }
 
 template <class T>
-MX_KV_AVX2 void sum_by_avx2(const Range& range) {
-  sum_range<T>(range);
+MX_KV_AVX2 void sum_by_avx2(Range range) {
+  if constexpr (std::is_same_v<typename Term<T>::type, T>) {
+    bool aligned = true;
+    for (size_t i = 0; i < range.n_targets; ++i) {
+      aligned = aligned && reinterpret_cast<uintptr_t>(static_cast<T*>(range.targets[i]) + range.begin) % 32 == 0;
+    }
+    range.streaming = range.streaming && aligned;
+    Range lines = range;
+    constexpr int64_t per_line = kLine / static_cast<int64_t>(sizeof(T));
+    lines.end = range.begin + (range.end - range.begin) / per_line * per_line;
+    switch (range.n_sources) {
+      case 1: sum_lines<T, 1>(lines); break;
+      case 2: sum_lines<T, 2>(lines); break;
+      default: sum_lines<T, 0>(lines); break;
+    }
+    range.begin = lines.end;
+  }
+  if (range.begin < range.end) sum_tiles<T>(range);
 }
 
 template <class T>
 void chosen(const Range& range) {
   has_avx2() ? sum_by_avx2<T>(range) : sum_plainly<T>(range);
 }
+
+#else
+
+template <class T>
+void chosen(const Range& range) {
+  sum_plainly<T>(range);
+}
+
+#endif
 
 using Sum = void (*)(const Range&);
 

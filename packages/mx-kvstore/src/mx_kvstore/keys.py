@@ -22,11 +22,24 @@ def as_key(key: Any) -> Key:
     ArgumentError
         It is neither.
     """
-    if isinstance(key, str):
+    if type(key) is int or isinstance(key, str):
         return key
     if isinstance(key, bool) or not hasattr(key, "__index__"):
         raise ArgumentError(f"[KVStore] key: expected an int or a str, got {key!r}")
     return int(key.__index__())
+
+
+def as_priority(value: Any) -> int:
+    """A priority as `int` of 32 bits.
+
+    Raises
+    ------
+    ArgumentError
+        It is no such number.
+    """
+    if not hasattr(value, "__index__") or not -(2**31) <= value.__index__() < 2**31:
+        raise ArgumentError(f"[KVStore] priority: expected an integer of 32 bits, got {value!r}")
+    return int(value.__index__())
 
 
 def pairs(keys: Any, values: Any, what: str) -> Given:
@@ -61,6 +74,8 @@ def pairs(keys: Any, values: Any, what: str) -> Given:
 
 
 def _arrays(key: Key, value: Any, what: str) -> list[NDArray]:
+    if isinstance(value, NDArray):
+        return [value]
     arrays: Sequence[Any] = value if isinstance(value, (list, tuple)) else [value]
     if not arrays:
         raise ArgumentError(f"[KVStore] key {key!r}: {what}: expected at least one NDArray, got none")

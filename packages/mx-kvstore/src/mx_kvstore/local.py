@@ -15,8 +15,8 @@ from mx_core.files import atomic_write
 from mx_core.forks import ForkSafeLock
 from mx_kvstore.compression import Compression
 from mx_kvstore.contract import KVStoreBase
-from mx_kvstore.keys import Given, Key, pairs
-from mx_kvstore.reduction import Compressor, Placement, reduced, sum_into
+from mx_kvstore.keys import Given, Key, as_priority, pairs
+from mx_kvstore.reduction import Compressor, Placement, moved, reduced, sum_into
 from mx_kvstore.updater import Updater, load_states, updater_for
 from mx_ndarray import NDArray, autograd
 from mx_ndarray import priority as scheduled
@@ -124,9 +124,9 @@ class KVStore(KVStoreBase):
             initialised then.
         """
         given = pairs(key, value, "value")
-        with self._served(0):
+        with self._lock:
             self._check_new("init", given)
-            self._start(given)
+            self._start(given, 0)
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Sums the arrays of each key and gives the sum to the updater, or stores it if there is none.
@@ -144,10 +144,10 @@ class KVStore(KVStoreBase):
         ArgumentError, ShapeError, DTypeError
             The key was not initialised, or an array does not fit it. Nothing is pushed then.
         """
-        given = pairs(key, value, "value")
-        with self._served(priority):
+        given, priority = pairs(key, value, "value"), as_priority(priority)
+        with self._lock:
             self._check_pushed("push", given)
-            self._push(given)
+            self._push(given, priority)
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
         """Copies values to arrays, after everything that was pushed before.
@@ -163,29 +163,29 @@ class KVStore(KVStoreBase):
         """
         if out is None:
             raise ArgumentError("[KVStore.pull] out: expected the NDArrays to fill, got None")
-        given = pairs(key, out, "out")
-        with self._served(priority):
+        given, priority = pairs(key, out, "out"), as_priority(priority)
+        with self._lock:
             self._check_pulled("pull", given)
-            self._pull(given)
+            self._pull(given, priority)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """`push`, then `pull` to `out`, or to `value` itself without one; no other push comes between."""
-        given = pairs(key, value, "value")
+        given, priority = pairs(key, value, "value"), as_priority(priority)
         wanted = given if out is None else pairs(key, out, "out")
-        with self._served(priority):
+        with self._lock:
             self._check_pushed("pushpull", given)
             self._check_pulled("pushpull", wanted)
-            self._push(given, dict(wanted))
+            self._push(given, priority, dict(wanted))
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """`init`, then `pull`."""
-        given, wanted = pairs(key, value, "value"), pairs(key, out, "out")
-        with self._served(priority):
+        given, wanted, priority = pairs(key, value, "value"), pairs(key, out, "out"), as_priority(priority)
+        with self._lock:
             self._check_new("broadcast", given)
             firsts = {name: arrays[0] for name, arrays in given}
             self._check_pulled("broadcast", wanted, firsts)
-            self._start(given)
-            self._pull(wanted)
+            self._start(given, priority)
+            self._pull(wanted, priority)
 
     def set_gradient_compression(self, compression_params: Any) -> None:
         """Sums what is sent of gradients from now on, as if devices sent codes; what is not sent now is sent later.
@@ -272,49 +272,53 @@ class KVStore(KVStoreBase):
 
     @contextmanager
     def _served(self, priority: int) -> Iterator[None]:
-        with self._lock, autograd.pause(), scheduled(priority):
+        """Around what users and subclasses write: their operations have the priority and are not recorded."""
+        with autograd.pause(), scheduled(priority):
             before, self._priority = self._priority, priority
             try:
                 yield
             finally:
                 self._priority = before
 
-    def _start(self, given: Given) -> None:
-        for name, (array,) in given:
-            where = array.context
-            keep = self._on_device or where.device_type == "cpu"
-            self._values[name] = array.copy() if keep else array.as_in_context(cpu())
-            self.first_value(name, self._values[name])
+    def _start(self, given: Given, priority: int) -> None:
+        with self._served(priority):
+            for name, (array,) in given:
+                where = array.context
+                keep = self._on_device or where.device_type == "cpu"
+                self._values[name] = array.copy() if keep else array.as_in_context(cpu())
+                self.first_value(name, self._values[name])
 
-    def _push(self, given: Given, outs: Mapping[Key, list[NDArray]] | None = None) -> None:
+    def _push(self, given: Given, priority: int, outs: Mapping[Key, list[NDArray]] | None = None) -> None:
         """Pushes, and pulls to `outs` in the same operation where nothing comes between."""
         plain = self._updater is None and self._compressor is None and type(self).apply is KVStore.apply
         for name, arrays in given:
-            stored = self._home(name, arrays)
+            stored = self._home(name, arrays, priority)
             wanted = [] if outs is None else outs[name]
             if plain:
-                sum_into(arrays, [stored, *wanted], self._priority)
+                sum_into(arrays, [stored, *wanted], priority)
                 continue
-            self.apply(name, self._total(name, arrays, stored.context), stored)
+            total = self._total(name, arrays, stored.context, priority)
+            with self._served(priority):
+                self.apply(name, total, stored)
             if wanted:
-                sum_into([stored], wanted, self._priority)
+                sum_into([stored], wanted, priority)
 
-    def _total(self, name: Key, arrays: list[NDArray], context: Context) -> NDArray:
+    def _total(self, name: Key, arrays: list[NDArray], context: Context, priority: int) -> NDArray:
         """The sum over this process's devices: what `apply` gets."""
         if self._compressor is not None:
-            return self._compressor.reduced(name, arrays, context, self._priority)
-        return reduced(arrays, context, self._priority)
+            return self._compressor.reduced(name, arrays, context, priority)
+        return reduced(arrays, context, priority)
 
-    def _pull(self, wanted: Given) -> None:
+    def _pull(self, wanted: Given, priority: int) -> None:
         for name, arrays in wanted:
-            sum_into([self._values[name]], arrays, self._priority)
+            sum_into([self._values[name]], arrays, priority)
 
-    def _home(self, name: Key, arrays: list[NDArray]) -> NDArray:
+    def _home(self, name: Key, arrays: list[NDArray], priority: int) -> NDArray:
         """The stored value; a `device` store moves it to its device at the first push."""
         stored = self._values[name]
         if self._on_device and name not in self._placed:
             self._placed[name] = self._placement.choose(arrays)
-            self._values[name] = stored = stored.as_in_context(self._placed[name])
+            self._values[name] = stored = moved(stored, self._placed[name], priority)
         return stored
 
     # ---- checks ----

@@ -14,16 +14,14 @@ from mx_core import services
 from mx_core.context import Context, cpu
 from mx_kvstore import _core
 from mx_kvstore.compression import Compression
-from mx_ndarray import NDArray, invoke_capsule, nd
+from mx_ndarray import NDArray, autograd, invoke_capsule, nd
+from mx_ndarray import priority as scheduled
 
-_HOST = frozenset({"cpu", "cpu_pinned", "cpu_shared"})
+_HOST = frozenset(Context(kind).device_typeid for kind in ("cpu", "cpu_pinned", "cpu_shared"))
 #: types that native loops add
 _SUMMED = frozenset(
-    [
-        "bfloat16",
-        *(f"float{n}" for n in (16, 32, 64)),
-        *(f"{kind}{n}" for kind in ("int", "uint") for n in (8, 16, 32, 64)),
-    ]
+    {"bfloat16", "float16", "float32", "float64"}
+    | {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 )
 _made: tuple[object, _core.Loops] | None = None
 
@@ -42,12 +40,16 @@ def _handles(arrays: Sequence[NDArray]) -> list[int]:
     return [array.handle for array in arrays]
 
 
-def _native(arrays: Sequence[NDArray]) -> bool:
+def _native(*lists: Sequence[NDArray]) -> bool:
     """Whether the loops take these arrays, which have one shape."""
-    first: Any = arrays[0].dtype
-    return first.__name__ in _SUMMED and all(
-        a.dtype is first and a.context.device_type in _HOST for a in arrays
-    )
+    first: Any = lists[0][0].dtype
+    if first.__name__ not in _SUMMED:
+        return False
+    for arrays in lists:
+        for array in arrays:
+            if array.dtype is not first or array.context.device_typeid not in _HOST:
+                return False
+    return True
 
 
 def sum_into(sources: Sequence[NDArray], targets: Sequence[NDArray], priority: int) -> None:
@@ -55,20 +57,21 @@ def sum_into(sources: Sequence[NDArray], targets: Sequence[NDArray], priority: i
 
     Terms are added in their order; those of 16 bits in float32. A target may be a source. Targets may have other types.
     """
-    same = [target for target in targets if target.dtype is sources[0].dtype]
-    if len(same) == len(targets) and _native([*sources, *targets]):
+    if _native(sources, targets):
         _loops().sum(_handles(sources), _handles(targets), priority)
         return
-    total = _added(sources, targets[0].context)
-    for target in targets:
-        if target is not total:
-            total.copyto(target)
+    with autograd.pause(), scheduled(priority):
+        total = _added(sources, targets[0].context)
+        for target in targets:
+            if target is not total:
+                total.copyto(target)
 
 
 def reduced(arrays: Sequence[NDArray], context: Context, priority: int) -> NDArray:
     """The sum of `arrays` on `context`; the array itself when there is one and it lies there."""
-    if len(arrays) == 1 or context.device_type not in _HOST or not _native(arrays):
-        return _added(arrays, context)
+    if len(arrays) == 1 or context.device_typeid not in _HOST or not _native(arrays):
+        with autograd.pause(), scheduled(priority):
+            return _added(arrays, context)
     total = nd.empty(arrays[0].shape, ctx=context, dtype=arrays[0].dtype)
     sum_into(arrays, [total], priority)
     return total
@@ -76,8 +79,14 @@ def reduced(arrays: Sequence[NDArray], context: Context, priority: int) -> NDArr
 
 def _added(arrays: Sequence[NDArray], context: Context) -> NDArray:
     """The sum on `context` by copies and an operator; the array itself when there is one and it lies there."""
-    moved = [array.as_in_context(context) for array in arrays]
-    return moved[0] if len(moved) == 1 else nd.add_n(*moved)
+    there = [array.as_in_context(context) for array in arrays]
+    return there[0] if len(there) == 1 else nd.add_n(*there)
+
+
+def moved(array: NDArray, context: Context, priority: int) -> NDArray:
+    """The array on a device: itself if it is there, else a copy."""
+    with autograd.pause(), scheduled(priority):
+        return array.as_in_context(context)
 
 
 class Compressor:
@@ -89,7 +98,8 @@ class Compressor:
 
     def codes(self, key: Any, number: int, gradient: NDArray, priority: int) -> NDArray:
         """The codes of a gradient as float32 words on a host device; its residual is that of the key and the number."""
-        gradient = gradient if gradient.context.device_type in _HOST else gradient.as_in_context(cpu())
+        if gradient.context.device_typeid not in _HOST:
+            gradient = moved(gradient, cpu(), priority)
         where = gradient.context
         residual = self._residuals.get((key, number))
         if residual is None:
@@ -102,12 +112,12 @@ class Compressor:
     def reduced(self, key: Any, arrays: Sequence[NDArray], context: Context, priority: int) -> NDArray:
         """On `context` the sum of what is sent of `arrays`."""
         sent = [self.codes(key, number, array, priority) for number, array in enumerate(arrays)]
-        home = context if context.device_type in _HOST else cpu()
+        home = context if context.device_typeid in _HOST else cpu()
         total = nd.empty(arrays[0].shape, ctx=home)
         _loops().expand(
             self.compression.bits, self.compression.threshold, _handles(sent), total.handle, priority
         )
-        return total.as_in_context(context)
+        return moved(total, context, priority)
 
 
 class Placement:
