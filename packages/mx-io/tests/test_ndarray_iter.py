@@ -128,6 +128,22 @@ def test_changing_a_batch_leaves_the_data_alone():
     assert array.tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_more_labels_than_data(shuffle):
+    """As MXNet: `NDArrayIter(data[:10], label)`, of which the last labels are never used."""
+    with pytest.warns(
+        UserWarning, match="softmax_label: the first 3 of 5 examples are used, since data has 3"
+    ):
+        source = NDArrayIter(np.arange(3), np.arange(5) * 10, batch_size=2, shuffle=shuffle)
+    batches = list(source)
+    assert source.num_data == 3 and [batch.pad for batch in batches] == [0, 1]
+    data, labels = (
+        [x for batch in batches for x in getattr(batch, part)[0].asnumpy()] for part in ("data", "label")
+    )
+    assert sorted(data[:3]) == [0, 1, 2] and [x * 10 for x in data] == labels
+    assert source.label[0][1].shape == (3,)
+
+
 def test_wrong_inputs_are_explained():
     with pytest.raises(ShapeError, match="softmax_label: expected 4 examples as data has, got 3"):
         NDArrayIter(np.zeros(4), np.zeros(3))

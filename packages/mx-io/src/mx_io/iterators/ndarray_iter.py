@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ class NDArrayIter(DataIter):
         The first axis counts the examples. NumPy arrays are converted to float32; NDArrays keep their type;
         datasets that can be sliced (h5py) are read batch by batch.
     label : like `data`, optional
+        Of what has more examples than the first array of `data`, the first ones are used, with a warning.
     batch_size : int
     shuffle : bool
         Shuffle at construction and at each `reset`, with NumPy's global generator.
@@ -88,7 +90,17 @@ class NDArrayIter(DataIter):
     def _count(self) -> int:
         first, source = self._data[0]
         count = int(source.shape[0])
-        self._check_lengths(self._data + self._label, count, first)
+        for name, source in self._data + self._label:
+            if source.shape[0] < count:
+                raise ShapeError(
+                    f"[NDArrayIter] {name}: expected {count} examples as {first} has, got {source.shape[0]}"
+                )
+            if source.shape[0] > count:
+                warnings.warn(
+                    f"[NDArrayIter] {name}: the first {count} of {source.shape[0]} examples are used, since {first} "
+                    f"has {count}",
+                    stacklevel=4,
+                )
         if count == 0 or (self.last_batch_handle != "pad" and count < self.batch_size):
             raise ArgumentError(
                 f"[NDArrayIter] batch_size: expected at most the number of examples, {count}, "
@@ -143,18 +155,16 @@ class NDArrayIter(DataIter):
         if isinstance(given, list | tuple) and given and all(isinstance(pair, tuple) for pair in given):
             given = dict(given)
         sources = named_sources(given, allow_empty, name)
-        self._check_lengths(sources, self.num_data, "the iterator")
+        for each, source in sources:
+            if source.shape[0] != self.num_data:
+                raise ShapeError(
+                    f"[NDArrayIter] {each}: expected {self.num_data} examples as the iterator has, "
+                    f"got {source.shape[0]}"
+                )
         if np.array_equal(self._rows, np.arange(self.num_data)):
             return sources
         place = np.argsort(self._rows)
         return [(name, take(source, place)) for name, source in sources]
-
-    def _check_lengths(self, sources: list[tuple[str, Any]], count: int, first: str) -> None:
-        for name, source in sources:
-            if source.shape[0] != count:
-                raise ShapeError(
-                    f"[NDArrayIter] {name}: expected {count} examples as {first} has, got {source.shape[0]}"
-                )
 
     def _whole(self, source: Any) -> Any:
         return to_ndarray(source[self._rows]) if isinstance(source, np.ndarray) else source
