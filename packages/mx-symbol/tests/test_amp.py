@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from mx_core.errors import ArgumentError, UnknownOperatorError
-from mx_ndarray import nd
+from mx_ndarray import autograd, nd
 from mx_symbol import amp, passes, sym
 from mx_symbol.graph import Entry
 from mx_symbol.passes import cast_rules
@@ -144,3 +144,55 @@ def test_every_graph_computes_in_the_type_that_was_said():
         passes.always("amp", False)
         cast_rules.use(cast_rules.Lists())
     assert amp.target() is None
+
+
+def rounded(array, dtype):
+    return array.astype(dtype).astype("float32").asnumpy()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_products_of_arrays_compute_in_it_and_are_float32(everywhere, dtype):
+    amp.init(dtype)
+    rng = np.random.default_rng(0)
+    x, w = nd.array(rng.standard_normal((4, 6))), nd.array(rng.standard_normal((3, 6)))
+    x.attach_grad()
+    with autograd.record():
+        made = nd.FullyConnected(x, weight=w, num_hidden=3, no_bias=True)
+    made.backward()
+    exact = rounded(x, dtype) @ rounded(w, dtype).T
+    assert made.dtype == x.grad.dtype == np.float32
+    np.testing.assert_array_equal(made.asnumpy(), rounded(nd.array(exact), dtype))
+    np.testing.assert_array_equal(x.grad.asnumpy()[0], rounded(nd.array(rounded(w, dtype).sum(0)), dtype))
+    out = nd.zeros((4, 3))
+    nd.dot(x, w.T, out=out)
+    np.testing.assert_array_equal(out.asnumpy(), made.asnumpy())
+    assert nd.exp(x).asnumpy()[0, 0] == np.exp(x.asnumpy())[0, 0]  # no product
+
+
+def test_arrays_compute_as_they_are_where_they_are_of_another_type_or_it_is_off(everywhere):
+    x = nd.array([[1.0 + 2.0**-9]])
+    assert nd.dot(x, x).asnumpy() == 1
+    assert nd.dot(x.astype("float64"), x.astype("float64")).dtype == np.float64
+    whole = nd.array([[3]], dtype="int32")
+    assert nd.dot(whole, whole).dtype == np.int32
+    amp.init(fp32_ops=["dot"])
+    assert nd.dot(x, x).asnumpy() > 1
+    amp.init(conditional_fp32_ops=[("FullyConnected", "num_hidden", ["1"])])
+    assert nd.FullyConnected(x, x, num_hidden=1, no_bias=True).asnumpy() > 1
+    assert nd.dot(x, x).asnumpy() == 1
+    passes.always("amp", False)
+    assert nd.dot(x, x).asnumpy() > 1
+    assert nd.dot.__name__ == "dot"
+
+
+def test_recurrent_layers_of_arrays_keep_the_type_of_lengths(everywhere):
+    x, h = nd.array(np.random.default_rng(0).standard_normal((5, 2, 3))), nd.zeros((1, 2, 4))
+    parameters = nd.ones((4 * 3 + 4 * 4 + 8,)) * 0.1
+    made = nd.RNN(x, parameters, h, mode="rnn_tanh", state_size=4, num_layers=1, state_outputs=True)
+    assert [each.dtype for each in made] == [np.float32, np.float32]
+    lengths = nd.array([5, 3])
+    some = nd.RNN(
+        x, parameters, h, sequence_length=lengths, use_sequence_length=True, mode="rnn_tanh", state_size=4,
+        num_layers=1,
+    )  # fmt: skip
+    assert (some.asnumpy()[3:, 1] == 0).all() and some.asnumpy()[:3].all()

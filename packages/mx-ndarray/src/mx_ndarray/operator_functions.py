@@ -45,6 +45,15 @@ def serves(operator: str) -> Callable[[F], F]:
     return register
 
 
+def replace(operator: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Puts a function in the place of what `function` gives for an operator, made from what it gave.
+
+    Programs that have taken the former one keep it.
+    """
+    _own[operators.get(operator).name] = make(function(operator))
+    _take_back()
+
+
 def keep(undo: Callable[[], object]) -> None:
     """Registers how to remove a function again; called when operators are added or removed."""
     _undo.append(undo)

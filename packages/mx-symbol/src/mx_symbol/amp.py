@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from mx_core.errors import ArgumentError
 from mx_ndarray import NDArray
-from mx_symbol import passes
+from mx_symbol import amp_arrays, passes
 from mx_symbol.graph import Entry, topological_order
 from mx_symbol.passes import cast_rules
 from mx_symbol.symbol import Symbol
@@ -29,8 +29,9 @@ def init(
 
     Cached operators and hybridised blocks that ran before compile anew. Executors and modules that are bound stay.
 
-    Products compute in 16 bits; parameters, gradients and outputs stay float32. Calls on arrays are what they
-    were. `passes="-amp"` leaves a graph out.
+    Products compute in 16 bits; parameters, gradients and outputs stay float32. `passes="-amp"` leaves a graph out.
+    Functions of `mx.nd` for products compute in 16 bits, too, and give float32; those that a program took before
+    stay as they were.
 
     Parameters
     ----------
@@ -51,6 +52,7 @@ def init(
         )
     cast_rules.use(cast_rules.lists_from(target_precision_ops, fp32_ops, conditional_fp32_ops), target_dtype)
     passes.always("amp")
+    amp_arrays.install()
 
 
 def target() -> str | None:

@@ -110,6 +110,12 @@ def lowered(
     return tuple(cast(entry, "float32") for entry in made)
 
 
+def first_own_input(name: str) -> tuple[str, int]:
+    """Name and number of the first input of an operator that has a type of its own; "" and a large one if none has."""
+    first = _OWN_TYPES.get(name, "")
+    return first, operators.get(name).arguments.index(first) if first else 1 << 30
+
+
 def _following(node: Node) -> int:
     """How many inputs, the first ones, are in the type that a node computes in."""
     assert node.op is not None
