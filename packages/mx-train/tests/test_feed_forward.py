@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mx_core import cpu
 from mx_core.errors import ArgumentError
 from mx_io import io
 from mx_ndarray import nd
 from mx_symbol import sym
 from mx_train import model
+from mx_train.lr_scheduler import FactorScheduler
 from mx_train.metric import Accuracy
 from mx_train.model import BatchEndParam, FeedForward
+from mx_train.optimizer import SGD
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.filterwarnings("ignore:FeedForward is deprecated")]
 
@@ -63,6 +66,32 @@ def test_training_is_mxnets(settings: dict[str, Any], bias: list[float]) -> None
     np.testing.assert_allclose(trained.arg_params["fc_bias"].asnumpy(), bias, atol=1e-5)
     per_epoch = settings.get("epoch_size", 4)
     assert seen == [*range(1, per_epoch + 1)] * (3 - settings.get("begin_epoch", 0))
+
+
+@pytest.mark.parametrize(
+    ("settings", "fitting", "bias"),
+    [
+        ({"ctx": [cpu(0), cpu(1)]}, {}, [0.54599, 0.10456, 0.73682]),
+        ({"optimizer": "adam", "learning_rate": 0.01}, {}, [0.54901, 0.49365, 0.32688]),
+        ({"lr_scheduler": FactorScheduler(2, 0.5)}, {"kvstore": "device"}, [0.49042, 0.36152, 0.53544]),
+        ({"clip_gradient": 0.01}, {"kvstore": None}, [0.56204, 0.54225, 0.28308]),
+        (
+            {"optimizer": SGD(learning_rate=0.1, momentum=0.9, rescale_grad=0.05), "learning_rate": None},
+            {},
+            [0.51996, 0.27705, 0.59036],
+        ),
+    ],
+)
+def test_optimizers_devices_and_stores_train_as_mxnets(
+    settings: dict[str, Any], fitting: dict[str, Any], bias: list[float]
+) -> None:
+    given = {"learning_rate": 0.5} | settings
+    start = {"fc_weight": nd.array(WEIGHT), "fc_bias": nd.array(BIAS)}
+    given = {name: value for name, value in given.items() if value is not None}
+    trained = FeedForward(network(), num_epoch=3, arg_params=start, **given)
+    trained.fit(batches(), **fitting)
+    assert trained.arg_params is not None
+    np.testing.assert_allclose(trained.arg_params["fc_bias"].asnumpy(), bias, atol=1e-5)
 
 
 def test_predictions_and_scores() -> None:
