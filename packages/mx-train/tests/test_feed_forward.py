@@ -68,6 +68,7 @@ def test_training_is_mxnets(settings: dict[str, Any], bias: list[float]) -> None
     assert seen == [*range(1, per_epoch + 1)] * (3 - settings.get("begin_epoch", 0))
 
 
+@pytest.mark.filterwarnings("ignore:.*rescale_grad")
 @pytest.mark.parametrize(
     ("settings", "fitting", "bias"),
     [
