@@ -270,6 +270,28 @@ def test_mixture_of_vectors() -> None:
     np.testing.assert_allclose(d.log_prob(x).asnumpy(), second.log_prob(x).asnumpy())
 
 
+@pytest.mark.parametrize(
+    "component",
+    [
+        mgp.Normal(double([-1.0, 1.0]), 0.1),
+        mgp.Independent(mgp.Normal(double([[-1.0] * 3, [1.0] * 3]), 0.1), 1),
+        mgp.TransformedDistribution(mgp.Normal(double([-1.0, 1.0]), 0.1), mgp.AffineTransform(0.0, 1.0)),
+        mgp.Normal(0.0, 1.0),
+    ],
+    ids=["numbers", "vectors", "transformed", "equal"],
+)
+def test_rows_of_a_mixture_are_drawn_apart(component: Any) -> None:
+    """Components that broadcast with the mixture's weights: each row has draws of its own."""
+    random.seed(8)
+    d = mgp.MixtureSameFamily(mgp.Categorical(2, prob=double([[0.5, 0.5]] * 2)), component)
+    event = (3,) if component.event_dim else ()
+    assert d.sample().shape == (2, *event)
+    assert d.sample((4, 2)).shape == (4, 2, *event)
+    drawn = d.sample_n(4000)
+    assert drawn.shape == (4000, 2, *event)
+    assert abs(np.corrcoef(drawn.asnumpy().reshape(4000, 2, -1)[:, :, 0].T)[0, 1]) < 5 / np.sqrt(4000)
+
+
 def of_inputs(name: str, a: Any, b: Any) -> Any:
     """A distribution of arrays or symbols."""
     if name == "Mixture":

@@ -7,11 +7,12 @@ import copy
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, DTypeError
 from mx_gluon.probability.constraint import Constraint, _Bounded
 from mx_gluon.probability.utils import getF
 from mx_gluon.probability.values import Value, exp, prepended, spread, sqrt, where
-from mx_ndarray import NDArray
+from mx_ndarray import NDArray, nd
+from mx_symbol import sym
 from mx_symbol.symbol import Symbol
 
 
@@ -31,6 +32,11 @@ class Distribution:
         Number of axes of one outcome: 0 for a number, 1 for a vector.
     validate_args : bool
         Check parameters now and values later, which blocks until they are computed. Symbols are not checked.
+
+    Raises
+    ------
+    ArgumentError  a parameter is neither a number, an NDArray nor a symbol; with `validate_args`: it is not allowed
+    DTypeError     an NDArray of integers is a parameter
 
     Attributes
     ----------
@@ -67,15 +73,25 @@ class Distribution:
         self, F: Any = None, event_dim: int | None = None, validate_args: bool | None = None
     ) -> None:
         params = self._given()
-        self.F = getF(*params.values()) if F is None else F
+        self._symbolic = (getF(*params.values()) if F is None else F) is sym
         self.event_dim = event_dim
         if validate_args is not None:
             self._validate_args = validate_args
-        for param in params.values():
+        for name, param in params.items():
             Value(param)  # refuses what is no number, array or symbol
+            if isinstance(param, NDArray) and not _is_floating(param):
+                raise DTypeError(
+                    f"[{type(self).__name__}] {name}: expected a floating-point type, got {param.dtype.__name__}; "
+                    'convert with astype("float32")'
+                )
         if self._validate_args:
             for name, param in params.items():
                 self.arg_constraints[name].check(param, f"[{type(self).__name__}] {name}")
+
+    @property
+    def F(self) -> Any:
+        """`mx_ndarray.nd` or `mx_symbol.sym`."""
+        return sym if self._symbolic else nd
 
     def __repr__(self) -> str:
         params = ", ".join(f"{name}={_described(param)}" for name, param in self._given().items())
@@ -192,6 +208,12 @@ class Distribution:
         drawn = self._draw(zeros)
         return drawn.raw if self.has_grad else drawn.held().raw
 
+    def _draw_like(self, batch: Value) -> Value:
+        """Outcomes for zeros with which the parameters broadcast, without the axes of one outcome."""
+        for _ in range(self._event_axes):
+            batch = batch.expanded(-1)
+        return Value(self._sampled(self._zeros() + batch))
+
     # ---- other distributions and moments ----
 
     def broadcast_to(self, batch_shape: int | Sequence[int]) -> Any:
@@ -271,7 +293,7 @@ class Distribution:
         return NotImplementedError(f"[{type(self).__name__}] there is no formula for {what}")
 
     def _checked(self, value: Any, outcome: bool = True) -> Value:
-        if isinstance(value, NDArray) and value.dtype.__name__[:5] not in ("float", "bfloa"):
+        if isinstance(value, NDArray) and not _is_floating(value):
             arrays = [each for each in self._given().values() if isinstance(each, NDArray)]
             value = value.astype(arrays[0].dtype if arrays else "float32")
         if outcome:
@@ -285,6 +307,10 @@ class Distribution:
 
 def _shape(size: int | Sequence[int]) -> tuple[int, ...]:
     return (size,) if isinstance(size, int) else tuple(size)
+
+
+def _is_floating(array: NDArray) -> bool:
+    return array.dtype.__name__ in ("float16", "bfloat16", "float32", "float64")
 
 
 def _described(param: Any) -> str:

@@ -94,6 +94,11 @@ class Independent(Distribution):
         """Zeros of the shape of the parameters within."""
         return self.base_dist._batch_zeros()
 
+    def _draw_like(self, batch: Value) -> Value:
+        for _ in range(self.reinterpreted_batch_ndims):
+            batch = batch.expanded(-1)
+        return self.base_dist._draw_like(self._base_zeros() + batch)
+
     def _batch_zeros(self) -> Value:
         return sum_right_most(self._base_zeros(), self.reinterpreted_batch_ndims)
 

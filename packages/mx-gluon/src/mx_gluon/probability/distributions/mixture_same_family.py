@@ -8,8 +8,8 @@ from typing import Any
 
 from mx_core.errors import ArgumentError
 from mx_gluon.probability.distributions.categorical import Categorical
-from mx_gluon.probability.distributions.distribution import Distribution
-from mx_gluon.probability.values import Value, log_sum_exp, one_hot
+from mx_gluon.probability.distributions.distribution import Distribution, _shape
+from mx_gluon.probability.values import Value, log_sum_exp, one_hot, prepended, spread
 
 
 class MixtureSameFamily(Distribution):
@@ -86,23 +86,28 @@ class MixtureSameFamily(Distribution):
         between = (means - self._mean().expanded(self._axis)) ** 2
         return self._over_components(Value(self.component_dist.variance) + between)
 
-    def _chosen(self, drawn: Any) -> Any:
+    def _component_zeros(self) -> Value:
+        """Zeros of the shape of the parameters of both, with the axis of the components at the end."""
+        return self.mixture_dist._zeros() + self.component_dist._batch_zeros()
+
+    def _batch_zeros(self) -> Value:
+        return self._component_zeros().sum(-1)
+
+    def _draw_like(self, batch: Value) -> Value:
+        return self._chosen(self._component_zeros() + batch.expanded(-1))
+
+    def _chosen(self, zeros: Value) -> Value:
         """One component's outcome of each row of all components' outcomes."""
-        components = Value(drawn)
-        zeros = components.zeros()
-        for _ in range(self.event_dim or 0):
-            zeros = zeros.sum(-1)
         which = one_hot(self.mixture_dist._draw(zeros), self.mixture_dist.num_events, zeros)
         for _ in range(self.event_dim or 0):
             which = which.expanded(-1)
-        return (which * components).sum(self._axis).held().raw
+        return (which * self.component_dist._draw_like(zeros)).sum(self._axis).held()
 
     def sample(self, size: int | Sequence[int] | None = None) -> Any:
         """Draws outcomes in the shape of the parameters without the components' axis, or of `size`."""
-        if size is None:
-            return self._chosen(self.component_dist.sample())
-        return self.broadcast_to(size).sample()
+        zeros = self._component_zeros()
+        return self._chosen(zeros if size is None else spread(zeros, _shape(size), self.F, 1)).raw
 
     def sample_n(self, size: int | Sequence[int] | None = None) -> Any:
         """Draws that many times the outcomes of `sample()`."""
-        return self._chosen(self.component_dist.sample_n(size))
+        return self._chosen(prepended(self._component_zeros(), () if size is None else _shape(size))).raw

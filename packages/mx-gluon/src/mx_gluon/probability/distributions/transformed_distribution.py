@@ -86,6 +86,12 @@ class TransformedDistribution(Distribution):
         more = (self.event_dim or 0) - (self._base_dist.event_dim or 0)
         return sum_right_most(self._base_dist._batch_zeros(), more)
 
+    def _draw_like(self, batch: Value) -> Value:
+        for _ in range((self.event_dim or 0) - (self._base_dist.event_dim or 0)):
+            batch = batch.expanded(-1)
+        drawn = self._base_dist._draw_like(self._base_dist._batch_zeros() + batch)
+        return Value(self._forward(drawn.raw))
+
     def _sign(self) -> Value:
         sign = Value(1.0)
         for part in self._transforms:

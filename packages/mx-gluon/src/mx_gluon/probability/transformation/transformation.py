@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ from mx_gluon.probability.values import (
     sum_right_most,
 )
 from mx_ndarray import nd
+from mx_symbol import sym
 from mx_symbol.symbol import Symbol
 
 _EPSILON = 1.1920929e-07
@@ -50,12 +50,20 @@ class Transformation:
 
     bijective = False
     event_dim: Any = 0
-    F: Any = nd
+    _symbolic = False
 
     def __init__(self, F: Any = nd) -> None:
         self.F = F
-        self._inverse: Any = None
         super().__init__()
+
+    @property
+    def F(self) -> Any:
+        """`mx_ndarray.nd` or `mx_symbol.sym`."""
+        return sym if self._symbolic else nd
+
+    @F.setter
+    def F(self, F: Any) -> None:
+        self._symbolic = F is sym  # modules cannot be pickled
 
     @property
     def sign(self) -> Any:
@@ -70,13 +78,6 @@ class Transformation:
     @property
     def inv(self) -> Transformation:
         """The inverse."""
-        made = None if self._inverse is None else self._inverse()
-        if made is None:
-            made = self._make_inverse()
-            self._inverse = weakref.ref(made)
-        return made
-
-    def _make_inverse(self) -> Transformation:
         return _Inverse(self)
 
     def __call__(self, x: Any) -> Any:
@@ -153,7 +154,6 @@ class TransformBlock(Transformation, HybridBlock):
     def __init__(self, prefix: str | None = None, params: Any = None) -> None:
         HybridBlock.__init__(self, prefix=prefix, params=params)
         self.F = nd
-        self._inverse = None
 
     def parameters_for(self, x: Any) -> dict[str, Any]:
         """Its own parameters by the names of their attributes, on the context of an NDArray or as symbols."""
@@ -180,11 +180,16 @@ class ComposeTransform(Transformation):
                 raise ArgumentError(f"[ComposeTransform] parts: expected Transformations, got {part!r}")
         super().__init__(self._parts[0].F if self._parts else nd)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        if name == "F":
-            for part in self._parts:
-                part.F = value
+    @property
+    def F(self) -> Any:
+        """`mx_ndarray.nd` or `mx_symbol.sym`; setting it sets that of the parts."""
+        return sym if self._symbolic else nd
+
+    @F.setter
+    def F(self, F: Any) -> None:
+        self._symbolic = F is sym
+        for part in self._parts:
+            part.F = F
 
     @property
     def bijective(self) -> bool:  # type: ignore[override]
@@ -204,7 +209,9 @@ class ComposeTransform(Transformation):
         """The largest of the parts."""
         return max((part.event_dim for part in self._parts), default=0)
 
-    def _make_inverse(self) -> Transformation:
+    @property
+    def inv(self) -> Transformation:
+        """The inverses of the parts, the last first."""
         return ComposeTransform([part.inv for part in reversed(self._parts)])
 
     def _forward_compute(self, x: Any) -> Any:
