@@ -19,7 +19,7 @@ import sanitized
 
 PROGRAMS = sorted(p for p in (Path(__file__).parent / "programs").glob("*.py") if p.name != "threads.py")
 #: where threads meet; kernels work on memory that the engine has given to one of them
-PACKAGES = ("mx-core", "mx-engine", "mx-storage", "mx-ndarray", "mx-symbol", "mx-io")
+PACKAGES = ("mx-core", "mx-engine", "mx-storage", "mx-ndarray", "mx-symbol", "mx-io", "mx-kvstore")
 
 
 def spoiled(folder: Path, package: str, source: str, text: str) -> Path:

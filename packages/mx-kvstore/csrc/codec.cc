@@ -188,8 +188,7 @@ void compress(Code code, float threshold, const float* gradient, float* residual
   } else {
     two_bits_plainly(threshold, gradient, residual, codes, done, n);
   }
-  const int64_t used = (n + per_byte(code) - 1) / per_byte(code);
-  std::memset(codes + used, 0, static_cast<size_t>(code_bytes(code, n) - used));
+  for (int64_t i = (n + per_byte(code) - 1) / per_byte(code); i < code_bytes(code, n); ++i) codes[i] = 0;
 }
 
 void expand(Code code, float threshold, const uint8_t* codes, float* values, int64_t n, bool add) noexcept {

@@ -3,6 +3,7 @@
 // Which vector instructions loops are compiled for, and stores past the caches.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -18,10 +19,13 @@
 
 namespace mx::kv {
 
+// For tests: whether loops for AVX2 may be used where there is AVX2.
+inline std::atomic<bool> avx2_allowed{true};
+
 inline bool has_avx2() noexcept {
 #if defined(__x86_64__)
   static const bool found = __builtin_cpu_supports("avx2") != 0;
-  return found;
+  return found && avx2_allowed.load(std::memory_order_relaxed);
 #else
   return false;
 #endif
