@@ -153,3 +153,19 @@ def test_the_state_of_other_sentences_is_refused_and_changes_nothing(changed: An
         source.load_state_dict(state)
     for name, value in source.state_dict().items():
         assert np.array_equal(value, before[name])
+
+
+def test_bytes_of_a_module_are_those_of_its_intermediate_memory() -> None:
+    module = Module(net(), context=[cpu(0), cpu(1)])
+    assert module._total_exec_bytes == 0
+    module.bind([("data", (4, 3))], [("softmax_label", (4,))])
+    module.init_params()
+    module.forward(DataBatch([nd.ones((4, 3))], [nd.zeros(4)]), is_train=True)
+    small = module._total_exec_bytes
+    assert small > 0
+    module.reshape([("data", (400, 3))], [("softmax_label", (400,))])
+    module.forward(DataBatch([nd.ones((400, 3))], [nd.zeros(400)]), is_train=True)
+    large = module._total_exec_bytes
+    assert large > small
+    module.reshape([("data", (4, 3))], [("softmax_label", (4,))])
+    assert module._total_exec_bytes == large

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from mx_core import Context, cpu
 from mx_core.errors import ArgumentError, ShapeError
-from mx_io.io import DataDesc
+from mx_io.io import DataBatch, DataDesc
 from mx_ndarray import NDArray, nd
 from mx_symbol.runtime.executor import Executor
 from mx_symbol.symbol import Symbol
+from mx_train.arguments import Shapes
 from mx_train.module.private_names import ArraysOfContexts
 from mx_train.monitor import Monitor
 
@@ -52,6 +55,9 @@ class ExecutorGroup(ArraysOfContexts):
         Arguments that must come from there; by default any that fit do.
     work_load : sequence of float, optional
         Shares of the contexts; by default equal ones.
+    buffers : sequence of dict, optional
+        For each context, arrays by name: those of arguments that are not in `shared_names`. Large enough ones are used
+        again, others are added.
 
     Raises
     ------
@@ -69,6 +75,7 @@ class ExecutorGroup(ArraysOfContexts):
         shared: ExecutorGroup | None = None,
         shared_names: Sequence[str] | None = None,
         work_load: Sequence[float] | None = None,
+        buffers: Sequence[dict[str, NDArray]] | None = None,
     ) -> None:
         self.contexts = list(contexts)
         self.data_shapes, self.label_shapes = list(data_shapes), list(label_shapes)
@@ -91,7 +98,8 @@ class ExecutorGroup(ArraysOfContexts):
                     grad_req=dict(grad_req),
                     type_dict=types,
                     shared_exec=other,
-                    shared_arg_names=shared_names if other is not None else None,
+                    shared_arg_names=shared_names if other is not None or buffers is not None else None,
+                    shared_buffer=None if buffers is None else buffers[i],
                     **shapes,
                 )  # fmt: skip
             )
@@ -203,6 +211,121 @@ class ExecutorGroup(ArraysOfContexts):
     def joined_arrays(self, names: Sequence[str]) -> list[NDArray]:
         """Arguments by name, of the whole batch."""
         return [self._joined(each, 0) for each in self.arrays(names, "arg_dict")]
+
+
+class DataParallelExecutorGroup(ExecutorGroup):
+    """Executors of one symbol on several contexts, as MXNet's programs make them; `Module` does so by itself.
+
+    Threads: one at a time.
+
+    Parameters
+    ----------
+    symbol : Symbol
+    contexts : sequence of Context
+    workload : sequence of float
+        Shares of the contexts.
+    data_shapes, label_shapes : sequence of DataDesc, or of (name, shape)
+        Of whole batches.
+    param_names : sequence of str
+        Arguments that are parameters.
+    for_training, inputs_need_grad : bool
+        Whether parameters, and data, have gradients.
+    shared_group : DataParallelExecutorGroup, optional
+        Whose parameters, inputs and memory are used again.
+    logger : accepted as in MXNet
+    fixed_param_names : sequence of str, optional
+        Parameters without gradients.
+    grad_req : str, sequence of str or mapping of str to str
+        Of arguments with gradients.
+
+    Attributes
+    ----------
+    shared_data_arrays : list of dict of str to NDArray
+        For each context, the arrays of arguments that are no parameters; those of `shared_group`, if there is one.
+
+    Raises
+    ------
+    ArgumentError  `state_names` or `group2ctxs` is given: `Module` has states and groups
+    ShapeError     as of `ExecutorGroup`
+    """
+
+    def __init__(
+        self,
+        symbol: Symbol,
+        contexts: Sequence[Context],
+        workload: Sequence[float],
+        data_shapes: Shapes,
+        label_shapes: Shapes | None,
+        param_names: Sequence[str],
+        for_training: bool,
+        inputs_need_grad: bool,
+        shared_group: DataParallelExecutorGroup | None = None,
+        logger: Any = logging,
+        fixed_param_names: Sequence[str] | None = None,
+        grad_req: str | Sequence[str] | Mapping[str, str] = "write",
+        state_names: Sequence[str] | None = None,
+        group2ctxs: Any = None,
+    ) -> None:
+        if state_names or group2ctxs:
+            raise ArgumentError(
+                "[DataParallelExecutorGroup] state_names and group2ctxs are arguments of mx.mod.Module here"
+            )
+        self.logger = logger
+        self.shared_data_arrays: list[dict[str, NDArray]] = (
+            [{} for _ in contexts] if shared_group is None else shared_group.shared_data_arrays
+        )
+        data, labels = [described(d) for d in data_shapes], [described(d) for d in label_shapes or ()]
+        arguments = symbol.list_arguments()
+        if isinstance(grad_req, str):
+            asked = dict.fromkeys(arguments, grad_req)
+        elif isinstance(grad_req, Mapping):
+            asked = {name: grad_req.get(name, "write") for name in arguments}
+        else:
+            asked = dict(zip(arguments, grad_req, strict=True))
+        trained = set(param_names) - set(fixed_param_names or ())
+        if inputs_need_grad:
+            trained |= {d.name for d in data}
+        requests = {name: asked[name] if for_training and name in trained else "null" for name in arguments}
+        super().__init__(
+            symbol, contexts, data, labels, requests, shared_group, list(param_names), workload,
+            self.shared_data_arrays,
+        )  # fmt: skip
+        self.param_names = [name for name in self.arg_names if name in set(param_names)]
+        self._training = for_training
+
+    def forward(  # type: ignore[override]  # MXNet's takes the batch
+        self, data_batch: DataBatch, is_train: bool | None = None
+    ) -> None:
+        """Copies a batch into the executors and runs them; asynchronous."""
+        self.load([(data_batch.data, data_batch.label or [])])
+        super().forward(self._training if is_train is None else is_train)
+
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+        """Outputs of the whole batch, or of each context."""
+        return list(self.outputs() if merge_multi_context else self.separate_outputs())
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        """Gradients of the data of the whole batch, or of each context."""
+        if merge_multi_context:
+            return list(self.input_grads())
+        return self.arrays([d.name for d in self.data_shapes], "grad_dict")
+
+    def set_params(
+        self,
+        arg_params: Mapping[str, NDArray],
+        aux_params: Mapping[str, NDArray] | None = None,
+        allow_extra: bool = False,
+    ) -> None:
+        """Copies parameters and auxiliary states to every context."""
+        for executor in self.execs:
+            executor.copy_params_from(
+                dict(arg_params), dict(aux_params or {}), allow_extra_params=allow_extra
+            )
+
+    def get_params(self, arg_params: dict[str, NDArray], aux_params: dict[str, NDArray]) -> None:
+        """Puts means over the contexts of parameters and auxiliary states into the dictionaries."""
+        arg_params.update(self.means(self.param_names, "arg_dict"))
+        aux_params.update(self.means(self.aux_names, "aux_dict"))
 
 
 def _checked(arrays: Mapping[str, NDArray], name: str, shape: Sequence[int]) -> NDArray:

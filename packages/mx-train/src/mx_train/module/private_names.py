@@ -127,6 +127,12 @@ class PrivateNames:
         return None if self._optimization is None else self._optimization.updater is None
 
     @property
+    def _total_exec_bytes(self) -> int:
+        """Intermediate memory of all executors, which buckets share."""
+        group = self._exec_group
+        return 0 if group is None else sum(executor._arena.n_bytes for executor in group.execs)
+
+    @property
     def _params_dirty(self) -> bool:
         return self._stale
 
