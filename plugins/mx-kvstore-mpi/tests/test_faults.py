@@ -161,9 +161,14 @@ else:
     ("case", "kind", "words"),
     [
         ("keys", "ProtocolError", "first value of key '[ab]'.*the same order"),
-        ("steps", "ProtocolError", "the same methods in the same order"),
+        pytest.param("steps", "ProtocolError", "the same methods in the same order", marks=pytest.mark.slow),
         ("pushes", "PeerTimeoutError", r"waited 1 s: the push of key '[ab]'|\d worker"),
-        ("late", "PeerTimeoutError|PeerLostError", r"waited 1 s: barrier \(worker 1 computes\)|lost"),
+        pytest.param(
+            "late",
+            "PeerTimeoutError|PeerLostError",
+            r"waited 1 s: barrier \(worker 1 computes\)|lost",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_workers_that_differ_are_told(start: Any, case: str, kind: str, words: str) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mx_kvstore.compression import Compression
+
 Values = npt.NDArray[Any]
 
 #: bytes below which arrays are sent together
@@ -79,6 +81,15 @@ class Summation:
             self._wait(self._comm.Iallreduce(send, receive, self._sum))
         else:
             self._comm.Allreduce(send, receive, self._sum)
+
+    def compressed(self, send: Values, receive: Values, how: Compression, residual: Values) -> None:
+        """Sums what codes of one array stand for, in the order of ranks; blocks until all workers do."""
+        codes = np.empty(how.words(send.size), np.uint32)
+        how.compress(send, residual, codes)
+        gathered = np.empty((self._size, codes.size), np.uint32)
+        self._wait(self._comm.Iallgather(_bytes(codes), _bytes(gathered)))
+        for place, each in enumerate(gathered):
+            how.expand(each, receive, add=place > 0)
 
     def _bucket(self, dtype: np.dtype[Any], count: int) -> tuple[Values, Values]:
         least = max(count, BUCKET // dtype.itemsize)

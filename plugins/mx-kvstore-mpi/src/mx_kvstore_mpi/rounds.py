@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from mx_core.errors import MXNetError
+from mx_kvstore.compression import Compression
 from mx_kvstore_mpi.errors import PeerTimeoutError, ProtocolError
 from mx_kvstore_mpi.reduction import BUCKET, SMALL, Summation, Values, broadcast
 from mx_kvstore_mpi.waiting import Waiter
@@ -53,6 +54,8 @@ class Request:
         Called once with None or an error; later calls do nothing.
     digest : int
         Of the key's name, shape and type, which must be the same on all workers.
+    compression : Compression, optional
+        With the `residual` of the key: codes are exchanged.
     """
 
     index: int
@@ -62,6 +65,8 @@ class Request:
     receive: Values
     done: Callable[[MXNetError | None], object]
     digest: int = 0
+    compression: Compression | None = None
+    residual: Values | None = None
     since: float = field(default_factory=time.monotonic)
 
 
@@ -282,6 +287,9 @@ class Rounds:
         for request in common:
             if request.send is None:
                 self._first(comm, request)
+            elif request.compression is not None and request.residual is not None:
+                summation.compressed(request.send, request.receive, request.compression, request.residual)
+                request.done(None)
             elif request.receive.nbytes < SMALL:
                 waiting = small.setdefault(request.receive.dtype, [])
                 waiting.append(request)

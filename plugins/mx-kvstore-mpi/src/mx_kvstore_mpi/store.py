@@ -5,19 +5,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from mx_core import dtypes
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, DTypeError
 from mx_kvstore import KVStore
+from mx_kvstore.compression import Compression
 from mx_kvstore_mpi import world
 from mx_kvstore_mpi.arrays import beside, in_main_memory, push
 from mx_kvstore_mpi.reduction import Values
+from mx_kvstore_mpi.requests import Requests
 from mx_kvstore_mpi.rounds import Request, Rounds, digest
 from mx_ndarray import NDArray
-from mx_ndarray._core import set_priority
-
-
-def _rounds(joined: world.World) -> Rounds:
-    return Rounds(joined.waiter)
 
 
 class SyncStore(KVStore):
@@ -30,20 +29,20 @@ class SyncStore(KVStore):
     ----------
     name : str
         `dist_sync` or `dist_device_sync`.
-
-    Raises
-    ------
-    NoJobError  the process was started by no launcher
+    joined : World
+        Of a worker.
 
     Threads: as those of `mx_kvstore.KVStore`; all workers must make the same calls in the same order.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, joined: world.World) -> None:
         super().__init__(name)
-        self._world = world.join(_rounds)
-        self._rounds: Rounds = self._world.exchange
+        self._world = joined
+        self._rounds: Rounds = joined.exchange
         self._numbers: dict[Any, int] = {}
         self._sums: dict[Any, NDArray] = {}
+        self._compression: Compression | None = None
+        self._residuals: dict[Any, Values] = {}
 
     @property
     def rank(self) -> int:
@@ -68,6 +67,16 @@ class SyncStore(KVStore):
         self._world.check_process()
         self._rounds.do("barrier", lambda comm: None)
 
+    def set_gradient_compression(self, compression_params: Any) -> None:
+        """Exchanges codes from now on: sums what they stand for; the rest is sent later.
+
+        Parameters
+        ----------
+        compression_params : mapping
+            `type`, `"2bit"` or `"1bit"`, and `threshold`; see `mx_kvstore.compression.Compression`.
+        """
+        self._compression = Compression.of(compression_params)
+
     def first_value(self, key: Any, stored: NDArray) -> None:
         """Takes the value of worker 0."""
         self._check()
@@ -80,7 +89,7 @@ class SyncStore(KVStore):
                 Request(number, f"the first value of key {key!r}", priority, None, values, done, mark)
             )
 
-        priority = _priority()
+        priority = self.priority
         push(start, "KVStore.init", (), (host,), priority)
         if host is not stored:
             host.copyto(stored)
@@ -88,11 +97,19 @@ class SyncStore(KVStore):
     def apply(self, key: Any, total: NDArray, stored: NDArray) -> None:
         """Sums over workers, then updates or replaces the value."""
         self._check()
-        number, priority = self._numbers[key], _priority()
+        number, priority = self._numbers[key], self.priority
         summed = self._target(key, stored)
+        compression = self._compression
+        if compression is not None:
+            check_compressed(key, stored)
+            if key not in self._residuals:
+                self._residuals[key] = np.zeros(stored.size, np.float32)
 
         def start(done: Any, values: Values, result: Values) -> None:
-            self._rounds.ask(Request(number, f"the push of key {key!r}", priority, values, result, done))
+            request = Request(number, f"the push of key {key!r}", priority, values, result, done)
+            if compression is not None:
+                request.compression, request.residual = compression, self._residuals[key]
+            self._rounds.ask(request)
 
         push(start, "KVStore.push", (in_main_memory(total),), (summed,), priority)
         if self._updater is not None:
@@ -114,20 +131,45 @@ class SyncStore(KVStore):
         self._world.fault.check()
 
 
-def _priority() -> int:
-    """The priority of the present block of `mx_ndarray.priority`."""
-    priority = set_priority(0)
-    set_priority(priority)
-    return priority
-
-
-def make(name: str) -> Any:
-    """The store of a name.
+def check_compressed(key: Any, stored: NDArray) -> None:
+    """Refuses what cannot be compressed.
 
     Raises
     ------
-    ArgumentError  an asynchronous store, which needs servers
+    DTypeError  values that are not float32
     """
+    if stored.dtype is not np.float32:
+        raise DTypeError(
+            f"[KVStore.push] key {key!r}: gradients of float32 are compressed, got {stored.dtype.__name__}"
+        )
+
+
+def _exchange(joined: world.World) -> world.Exchange:
+    """What the communication thread of a worker runs."""
+    if joined.job.servers:
+        return Requests(joined.waiter, joined.job.workers)
+    return Rounds(joined.waiter)
+
+
+def make(name: str) -> Any:
+    """The store of a name: for workers alone, or with servers if the job has some.
+
+    A process that MXNet's launcher has started as a server or scheduler serves until the job has ended, and ends then.
+
+    Raises
+    ------
+    ArgumentError  an asynchronous store in a job without servers
+    NoJobError     the process was started by no launcher
+    MXNetError     the job has failed
+    """
+    from mx_kvstore_mpi.server_store import ServerStore
+
+    joined = world.join(_exchange)
+    if joined.job.servers:
+        return ServerStore(name, joined)
     if "async" in name:
-        raise ArgumentError(f"[kvstore.create] {name!r} needs servers, which there are none of")
-    return SyncStore(name)
+        raise ArgumentError(
+            f"[kvstore.create] {name!r} needs servers, and the job has none; start it as `mx launch -n "
+            f"{joined.job.workers} -s 1 python train.py`"
+        )
+    return SyncStore(name, joined)

@@ -61,7 +61,9 @@ class Peers:
         if self._membership is None or not self._membership.left:
             return ""
         job = self._membership.job
-        return ", ".join(job.called(number) for number in sorted(self._membership.left))
+        return ", ".join(
+            job.called(number) for number in sorted(self._membership.left) if number < job.workers
+        )
 
 
 class World:

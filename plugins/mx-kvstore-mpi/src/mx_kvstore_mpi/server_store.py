@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stores of workers whose job has servers: values and the optimizer are on the servers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from mx_core.errors import ArgumentError, FileFormatError, MXNetError
+from mx_core.files import atomic_write, read_bytes
+from mx_kvstore import KVStore
+from mx_kvstore.compression import Compression
+from mx_kvstore_mpi import settings, world
+from mx_kvstore_mpi.arrays import beside, in_main_memory, push
+from mx_kvstore_mpi.described import describe
+from mx_kvstore_mpi.messages import Command, answered, send
+from mx_kvstore_mpi.parts import Part, parts
+from mx_kvstore_mpi.reduction import Values
+from mx_kvstore_mpi.requests import Request, Requests
+from mx_kvstore_mpi.store import check_compressed
+from mx_ndarray import NDArray
+
+#: what a file of states of several servers begins with
+_MAGIC = b"mx-kvstore-mpi states 1\n"
+
+
+class ServerStore(KVStore):
+    """Pushes gradients to servers, which sum them or apply each at once, and pulls values from them.
+
+    With `async` in its name, a push is applied at once, and a pull gives what the servers have then. Otherwise the
+    servers wait for the pushes of all workers, and the new value comes back with the push.
+
+    Parameters
+    ----------
+    name : str
+        `dist_sync`, `dist_async` or one of these with `device`.
+
+    Threads: as those of `mx_kvstore.KVStore`; without `async`, all workers make the same calls in the same order.
+    """
+
+    def __init__(self, name: str, joined: world.World) -> None:
+        super().__init__(name)
+        self._world = joined
+        self._requests: Requests = joined.exchange
+        self._numbers: dict[Any, int] = {}
+        self._parts: dict[Any, list[Part]] = {}
+        self._at_once = "async" in name
+        self._number = self._requests.new_store()
+        self._compression: Compression | None = None
+        self._residuals: dict[Any, Values] = {}
+
+    @property
+    def rank(self) -> int:
+        """This worker's number, from 0."""
+        return self._world.rank
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers the job has."""
+        return self._world.job.workers
+
+    def __repr__(self) -> str:
+        job = self._world.job
+        return f"<KVStore {self.type!r}, worker {self.rank} of {job.workers}, {job.servers} servers>"
+
+    def barrier(self) -> None:
+        """Blocks until every worker has called it and what it pushed before is done; raises as `SyncStore.barrier`."""
+        self._world.check_process()
+        self._settle()
+
+        def run(comms: Any) -> None:
+            self._requests.wait(comms[1].Ibarrier().Test, "barrier")
+
+        self._requests.do("barrier", run)
+
+    # ---- values ----
+
+    def first_value(self, key: Any, stored: NDArray) -> None:
+        """Worker 0 gives the servers its value; all take theirs."""
+        self._check()
+        place = len(self._numbers)  # in this store, so that a later job finds its states on the same server
+        number = self._numbers[key] = self._requests.new_key()
+        places = parts(place, stored.size, self._world.job.servers, settings.big_array_bound())
+        self._parts[key] = places
+        code = stored._dtype_code
+        called, priority = f"the first value of key {key!r}", self.priority
+        host = in_main_memory(stored)
+
+        def text(part: Part) -> dict[str, Any]:
+            shape = list(stored.shape) if len(places) == 1 else [part.size]
+            return {"store": self._number, "key": key, "shape": shape, "dtype": code}
+
+        def give(done: Any, values: Values) -> None:
+            request = Request(number, called, Command.INIT, places, values, None, done, text)
+            self._requests.ask(request, priority)
+
+        if self.rank == 0:
+            push(give, "KVStore.init", (), (host,), priority)
+        else:
+            self._fetch(key, host, called, priority)
+        if host is not stored:
+            host.copyto(stored)
+
+    def _fetch(self, key: Any, target: NDArray, called: str, priority: int) -> None:
+        number, places = self._numbers[key], self._parts[key]
+
+        def start(done: Any, values: Values) -> None:
+            self._requests.ask(Request(number, called, Command.PULL, places, None, values, done), priority)
+
+        push(start, "KVStore.pull", (), (target,), priority)
+
+    def apply(self, key: Any, total: NDArray, stored: NDArray) -> None:
+        """Sends the sum of this worker's devices to the servers."""
+        self._check()
+        if self._at_once and self._updater is None:
+            raise MXNetError(
+                f"[KVStore.push] key {key!r}: {self.type!r} applies each push at once; call set_optimizer first"
+            )
+        number, places, priority = self._numbers[key], self._parts[key], self.priority
+        called = f"the push of key {key!r}"
+        host = stored if stored.context.device_type.startswith("cpu") else beside(stored)
+        compression = self._compression
+        if compression is not None:
+            check_compressed(key, stored)
+            if key not in self._residuals:
+                self._residuals[key] = np.zeros(stored.size, np.float32)
+
+        def start(done: Any, values: Values, result: Values) -> None:
+            command = Command.PUSH_ONLY if self._at_once else Command.PUSH
+            receive = None if self._at_once else result
+            request = Request(number, called, command, places, values, receive, done)
+            if compression is not None:
+                request.compression, request.residual = compression, self._residuals[key]
+            self._requests.ask(request, priority)
+
+        push(start, "KVStore.push", (in_main_memory(total),), (host,), priority)
+        if host is not stored:
+            host.copyto(stored)
+
+    def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
+        """As `KVStore.pull`; with `async`, gets what the servers have when they are asked."""
+        if self._at_once:  # others may have pushed meanwhile
+            with self._lock:
+                for each in key if isinstance(key, (list, tuple)) else [key]:
+                    if each in self._values:
+                        self._refresh(each, priority)
+        super().pull(key, out, priority, ignore_sparse)
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """`push`, then `pull` to `out`, or to `value` itself without one; nothing comes between."""
+        if not self._at_once:
+            super().pushpull(key, value, out, priority)
+            return
+        with self._lock:
+            self.push(key, value, priority)
+            self.pull(key, value if out is None else out, priority)
+
+    def _refresh(self, key: Any, priority: int) -> None:
+        stored = self._values[key]
+        host = stored if stored.context.device_type.startswith("cpu") else beside(stored)
+        self._fetch(key, host, f"the pull of key {key!r}", priority)
+        if host is not stored:
+            host.copyto(stored)
+
+    def _check(self) -> None:
+        self._world.check_process()
+        self._world.fault.check()
+
+    def set_gradient_compression(self, compression_params: Any) -> None:
+        """Sends codes to the servers from now on, which sum what they stand for; the rest is sent later.
+
+        Blocks until all workers have called it.
+        """
+        compression = Compression.of(compression_params)
+        self.barrier()  # what was pushed before is not compressed
+        if self.rank == 0:
+            how = {"type": compression.kind, "threshold": compression.threshold}
+            self._command(Command.COMPRESSION, how)
+        self.barrier()
+        self._compression = compression
+
+    # ---- the optimizer ----
+
+    def set_updater(self, updater: Any) -> None:
+        """Refused: servers run optimizers, which they know by name."""
+        raise MXNetError(
+            "[KVStore.set_updater] servers get no functions; call set_optimizer, or start without servers"
+        )
+
+    _set_updater = set_updater
+
+    def set_optimizer(self, optimizer: Any) -> None:
+        """Has the servers run a copy of an optimizer: its name and numbers. Blocks until all workers have called it.
+
+        Raises
+        ------
+        ArgumentError  the servers know no such optimizer
+        """
+        told = describe(optimizer)
+        self.barrier()  # what was pushed before is not updated
+        if self.rank == 0:
+            self._command(Command.OPTIMIZER, told)
+        self.barrier()
+        self._updater = _elsewhere
+
+    def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
+        """Writes the states of all servers to a file, which is replaced at once or not at all. Blocks.
+
+        Jobs with as many servers can load it.
+        """
+        self._need_optimizer("save_optimizer_states")
+        self._settle()
+        found = self._command(Command.SAVE, {"dump": dump_optimizer})
+        head = json.dumps({"sizes": [len(each) for each in found]}).encode()
+        with atomic_write(fname) as file:
+            file.write(_MAGIC + head + b"\n" + b"".join(found))
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Takes what `save_optimizer_states` wrote. Blocks until all workers have called it.
+
+        Raises
+        ------
+        FileFormatError, ArgumentError
+            The file is damaged, or of another number of servers or another optimizer.
+        """
+        self._need_optimizer("load_optimizer_states")
+        states = _split(bytes(read_bytes(fname)), fname, self._world.job.servers)
+        self.barrier()
+        if self.rank == 0:
+            try:
+                self._command(Command.LOAD, {}, states)
+            except MXNetError as error:
+                raise ArgumentError(f"{fname}: {error}") from error
+        self.barrier()
+
+    def _need_optimizer(self, caller: str) -> None:
+        if self._updater is None:
+            raise MXNetError(f"[KVStore.{caller}] no optimizer is set; call set_optimizer first")
+
+    def _settle(self) -> None:
+        """Waits until all that this worker has pushed is done."""
+        with self._lock:
+            values = list(self._values.values())
+        for value in values:
+            value.wait_to_read()
+        if self._at_once:  # the last push has been sent, and perhaps not been applied
+            self._command(Command.FLUSH, {})
+
+    def _command(
+        self, command: Command, text: dict[str, Any], datas: list[bytes] | None = None
+    ) -> list[bytes]:
+        """Sends a command about this store to every server; their answers."""
+        self._check()
+        told = {"store": self._number, **text}
+
+        def run(comms: Any) -> list[bytes]:
+            comm, found = comms[0], []
+            for server in range(self._world.job.servers):
+                to = self._world.job.workers + server
+                data = None if datas is None else np.frombuffer(datas[server], np.uint8)
+                pending = send(comm, to, command, 0, told, data)
+                error, answer = answered(
+                    comm, to, lambda ready: self._requests.wait(ready, command.name.lower())
+                )
+                for each in pending:
+                    self._requests.wait(each.Test, command.name.lower())
+                if error:
+                    raise MXNetError(f"[KVStore] server {server}: {error}")
+                found.append(answer)
+            return found
+
+        result: list[bytes] = self._requests.do(command.name.lower(), run)
+        return result
+
+
+def _elsewhere(key: Any, total: NDArray, stored: NDArray) -> None:
+    """The updater of a worker whose servers update."""
+    raise MXNetError("[KVStore] the servers update")
+
+
+def _split(data: bytes, fname: str, servers: int) -> list[bytes]:
+    """The states of each server."""
+    try:
+        if not data.startswith(_MAGIC):
+            raise ValueError("another beginning")
+        head, _, rest = data[len(_MAGIC) :].partition(b"\n")
+        sizes = [int(size) for size in json.loads(head)["sizes"]]
+        if min(sizes) < 0 or sum(sizes) != len(rest):
+            raise ValueError("another length")
+    except (ValueError, KeyError, TypeError) as error:
+        raise FileFormatError(
+            f"{fname}: expected states that a store with servers has saved, found {error}"
+        ) from error
+    if len(sizes) != servers:
+        raise ArgumentError(f"{fname}: has the states of {len(sizes)} servers, the job has {servers}")
+    found, at = [], 0
+    for size in sizes:
+        found.append(rest[at : at + size])
+        at += size
+    return found

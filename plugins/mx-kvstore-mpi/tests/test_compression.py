@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients that are exchanged as codes: bit by bit what the algorithm gives on each worker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+PROGRAM = """
+import numpy as np
+import mx
+
+def model(gradient, residual, threshold):
+    residual += gradient
+    sent = np.where(residual >= threshold, threshold, np.where(residual <= -threshold, -threshold, 0)).astype("float32")
+    residual -= sent
+    return sent
+
+store = mx.kv.create("dist_device_sync")
+store.set_gradient_compression({"type": "2bit", "threshold": 0.5})
+shapes = {"a": (3, 7), "b": (1500,)}
+residuals = {key: [np.zeros(shape, "float32") for _ in range(store.num_workers)] for key, shape in shapes.items()}
+for key, shape in shapes.items():
+    store.init(key, mx.nd.zeros(shape))
+for turn in range(5):
+    for key, shape in shapes.items():
+        gradients = [np.random.default_rng((turn, r)).standard_normal(shape).astype("float32")
+                     for r in range(store.num_workers)]
+        out = mx.nd.zeros(shape)
+        store.pushpull(key, mx.nd.array(gradients[store.rank]), out=out)
+        expected = sum(model(g, r, np.float32(0.5)) for g, r in zip(gradients, residuals[key]))
+        assert (out.asnumpy() == expected).all(), (turn, key)
+store.init("c", mx.nd.zeros((2,), dtype="float64"))
+try:
+    store.push("c", mx.nd.ones((2,), dtype="float64"))
+except mx.MXNetError as error:
+    assert "key 'c': gradients of float32 are compressed, got float64" in str(error), error
+else:
+    raise AssertionError("no error")
+store.barrier()
+print("same bits", store.rank)
+"""
+
+
+@pytest.mark.parametrize("servers", ["0", "2"])
+def test_sums_are_those_of_the_codes(start: Any, servers: str) -> None:
+    job = start(PROGRAM, 2, "-s", servers, MXNET_KVSTORE_BIGARRAY_BOUND="1000")
+    assert job.wait() == 0, job.text
+    job.wait_for("same bits", 2)

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stores of jobs with servers: the contract, sums, asynchronous pushes, optimizers, states."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mx
+from mx_core.errors import ArgumentError
+from mx_kvstore_mpi.described import describe, made
+from mx_kvstore_mpi.parts import parts
+
+CONTRACT = """
+import traceback
+import mx
+from mx_core.testing import KVStoreContract
+
+class Suite(KVStoreContract):
+    def make_store(self):
+        return mx.kv.create("dist_sync")
+    def array(self, values):
+        return mx.nd.array(values, dtype=values.dtype)
+    def optimizer(self):
+        return mx.optimizer.create("test", rescale_grad=2)
+    def counting(self):
+        return mx.optimizer.create("sgd", learning_rate=-1, momentum=1)
+
+suite, failed = Suite(), 0
+names = sorted(name for name in dir(suite) if name.startswith("test_"))
+for name in names:
+    try:
+        getattr(suite, name)()
+    except BaseException:
+        failed += 1
+        print("FAILED", name)
+        traceback.print_exc()
+print(f"rank {suite.make_store().rank}: {len(names) - failed} of {len(names)} pass")
+assert not failed and len(names) > 8
+"""
+
+
+@pytest.mark.parametrize(
+    ("workers", "servers"),
+    [(2, 2), pytest.param(1, 1, marks=pytest.mark.slow), pytest.param(4, 3, marks=pytest.mark.slow)],
+)
+def test_contract(start: Any, workers: int, servers: int) -> None:
+    job = start(CONTRACT, workers, "-s", str(servers))
+    assert job.wait() == 0, job.text
+    assert len(job.wait_for(r"rank \d: (\d+) of \1 pass", workers)) == workers
+
+
+SUMS = """
+import os
+import numpy as np
+import mx
+
+store = mx.kv.create("dist_sync")
+rank, workers = store.rank, store.num_workers
+shapes = {"a": (3,), "b": (), "d": (41, 7), "e": (30, 30), "f": (2, 3), "g": (0, 2)}
+types = {"d": "int32", "f": "float16"}
+for key, shape in shapes.items():
+    store.init(key, mx.nd.full(shape, rank + 1, dtype=types.get(key, "float32")))
+outs = {key: mx.nd.zeros(shape, dtype=types.get(key, "float32")) for key, shape in shapes.items()}
+for key, out in outs.items():
+    store.pull(key, out=out)
+    assert (out.asnumpy() == 1).all(), (key, out)  # rank 0's
+common = np.random.default_rng(7)
+for turn in range(ROUNDS):
+    for key in list(common.permutation(list(shapes)))[: common.integers(1, len(shapes) + 1)]:
+        values = common.integers(-100, 100, (workers, *shapes[key]))
+        store.push(key, mx.nd.array(values[rank], dtype=types.get(key, "float32")), priority=int(common.integers(5)))
+        store.pull(key, out=outs[key])
+        if turn % 20 == 0:
+            assert (outs[key].asnumpy() == values.sum(0)).all(), (turn, key)
+store = mx.kv.create("dist_device_sync")
+store.set_optimizer(mx.optimizer.create("sgd", learning_rate=0.5, momentum=0.5, rescale_grad=1.0))
+store.init("m", mx.nd.zeros((2000,)))
+out = mx.nd.zeros((2000,))
+weight, momentum = np.zeros(2000), np.zeros(2000)
+for turn in range(4):
+    if turn == 2:
+        name = f"{__file__}.{rank}"
+        store.save_optimizer_states(name)
+        store.load_optimizer_states(name)
+    store.pushpull("m", mx.nd.ones((2000,)) * (rank + turn), out=out)
+    gradient = sum(r + turn for r in range(workers))
+    momentum = 0.5 * momentum - 0.5 * gradient
+    weight += momentum
+    np.testing.assert_allclose(out.asnumpy(), weight, rtol=1e-6)
+try:
+    store.set_optimizer(object())
+except mx.MXNetError as error:
+    assert "servers know" in str(error), error
+store.barrier()
+print("exact", store)
+"""
+
+
+def test_sums_and_updates_of_servers(start: Any) -> None:
+    job = start(f"ROUNDS = 100\n{SUMS}", 2, "-s", "2", MXNET_KVSTORE_BIGARRAY_BOUND="500")
+    assert job.wait() == 0, job.text
+    job.wait_for("exact", 2)
+
+
+ASYNC = """
+import numpy as np
+import mx
+
+store = mx.kv.create("dist_async")
+target = np.arange(6, dtype="float32").reshape(2, 3)
+store.init(3, mx.nd.zeros((2, 3)))
+try:
+    store.push(3, mx.nd.zeros((2, 3)))
+except mx.MXNetError as error:
+    assert "call set_optimizer first" in str(error), error
+else:
+    raise AssertionError("no error")
+store.set_optimizer(mx.optimizer.create("sgd", learning_rate=0.05, rescale_grad=1.0))
+weight = mx.nd.zeros((2, 3))
+for turn in range(60 * (store.rank + 1)):  # each at its own pace
+    store.pull(3, out=weight)
+    store.push(3, weight - mx.nd.array(target))
+store.barrier()
+store.pull(3, out=weight)
+np.testing.assert_allclose(weight.asnumpy(), target, atol=0.02)
+print("converged", store.type)
+"""
+
+
+def test_asynchronous_pushes_converge(start: Any) -> None:
+    job = start(ASYNC, 2, "-s", "1")
+    assert job.wait() == 0, job.text
+    job.wait_for("converged dist_async", 2)
+
+
+def test_asynchronous_stores_need_servers(start: Any) -> None:
+    job = start("import mx; mx.kv.create('dist_async')", 1)
+    assert job.wait() == 1
+    job.wait_for("'dist_async' needs servers, and the job has none; start it as `mx launch -n 1 -s 1")
+
+
+LOOP = """
+import os, time
+import mx
+store = mx.kv.create("dist_sync")
+store.init("a", mx.nd.zeros((100_000,)))
+out = mx.nd.zeros((100_000,))
+print("pid", os.getpid(), "of", store.rank)
+try:
+    while True:
+        store.pushpull("a", mx.nd.ones((100_000,)), out=out)
+        out.wait_to_read()
+except mx.MXNetError as error:
+    print("survivor", store.rank, "heard", type(error).__name__, error)
+    raise
+"""
+
+
+def test_a_killed_server_is_named(start: Any, gone: Any) -> None:
+    job = start(LOOP, 2, "-s", "1")
+    found = [int(pid) for pid, _ in job.wait_for(r"pid (\d+) of (\d)", 2)]
+    launcher = job.process.pid
+    children = [int(pid) for pid in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()]
+    (server,) = set(children) - set(found)
+    os.kill(server, signal.SIGKILL)
+    assert job.wait(40) == 137, job.text
+    heard = re.findall(r"survivor (\d) heard PeerLostError .*server 0 .*killed by signal 9", job.text)
+    assert set(heard) == {"0", "1"}, job.text
+    gone(children)
+
+
+def test_values_are_split_as_mxnet_splits_them() -> None:
+    assert [part.server for number in range(4) for part in parts(number, 10, 3, 100)] == [0, 1, 2, 0]
+    found = parts(5, 1000, 3, 1000)
+    assert [(part.server, part.begin, part.end) for part in found] == [
+        (0, 0, 333),
+        (1, 333, 667),
+        (2, 667, 1000),
+    ]
+    assert len(parts(5, 999, 3, 1000)) == 1 and len(parts(5, 10**9, 1, 1000)) == 1
+
+
+def test_optimizers_travel_as_names_and_numbers() -> None:
+    import json
+
+    schedule = mx.lr_scheduler.MultiFactorScheduler([3, 5], factor=0.5, base_lr=0.25)
+    optimizer = mx.optimizer.create(
+        "adam", lr_scheduler=schedule, beta1=0.75, param_idx2name={0: "w_weight"}, wd=0.01
+    )
+    optimizer.set_lr_mult({"w_weight": 2.0})
+    copy = made(json.loads(json.dumps(describe(optimizer))))
+    assert type(copy) is type(optimizer)
+    assert vars(copy.lr_scheduler) == vars(schedule) and copy.lr_scheduler is not schedule
+    left = ("lr_scheduler", "param_dict", "sym_info")
+    expected = {key: value for key, value in vars(optimizer).items() if key not in left}
+    assert {key: value for key, value in vars(copy).items() if key not in left} == expected
+
+
+def test_what_servers_cannot_make_is_refused() -> None:
+    class Mine(mx.optimizer.SGD):
+        pass
+
+    with pytest.raises(ArgumentError, match="expected an optimizer with a name that servers know, got Mine"):
+        describe(Mine())
+    optimizer = mx.optimizer.create("sgd")
+    optimizer.hidden = object()  # type: ignore[attr-defined]
+    with pytest.raises(ArgumentError, match="sgd.hidden: servers get numbers and texts, got object"):
+        describe(optimizer)
+    told = describe(mx.optimizer.create("sgd"))
+    told["attributes"]["__class__"] = "x"
+    with pytest.raises(ArgumentError, match="has no attribute '__class__'"):
+        made(told)
