@@ -15,6 +15,7 @@ from mx_ndarray import nd, random
 from mx_symbol import sym
 from mx_train import callback, initializer, metric, model, optimizer
 from mx_train.module import Module
+from mx_train.module.optimization import runs_in
 
 DATA = Path(__file__).parent / "data"
 
@@ -499,6 +500,53 @@ def test_any_store_that_keeps_the_contract_trains(contexts: list[Any]) -> None:
         weights.append({name: array.asnumpy() for name, array in module.get_params()[0].items()})
     for name, array in weights[0].items():
         np.testing.assert_allclose(weights[1][name], array, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kvstore", ["local", "device"])
+def test_a_setting_keeps_the_optimizer_out_of_the_store(
+    kvstore: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contexts, weights = [cpu(0), cpu(1)], []
+    for setting, in_store in (("1", True), ("0", False)):
+        monkeypatch.setenv("MXNET_UPDATE_ON_KVSTORE", setting)
+        random.seed(3)
+        np.random.seed(3)
+        module, _ = fitted(kvstore, contexts)
+        assert module._update_on_kvstore is in_store
+        weights.append({name: array.asnumpy() for name, array in module.get_params()[0].items()})
+        module.save_optimizer_states(str(tmp_path / "states"))
+        module.load_optimizer_states(str(tmp_path / "states"))
+    for name, array in weights[0].items():
+        np.testing.assert_allclose(weights[1][name], array, rtol=1e-5, atol=1e-7)
+    monkeypatch.setenv("MXNET_UPDATE_ON_KVSTORE", "no")
+    with pytest.raises(ArgumentError, match=r"\[MXNET_UPDATE_ON_KVSTORE\] expected 0 or 1, got 'no'"):
+        fitted(kvstore, contexts)
+
+
+class Described(mx_kvstore.KVStore):
+    """A store that runs optimizers and has any type."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    @property
+    def type(self) -> str:
+        return self.name
+
+
+@pytest.mark.parametrize(
+    ("name", "elements", "setting", "expected"),
+    [
+        ("local", 1 << 24, "1", True), ("local", (1 << 24) + 1, "1", False), ("device", 1 << 25, "1", True),
+        ("dist_sync", 5, "0", False), ("dist_async", 5, "0", True),
+    ],
+)  # fmt: skip
+def test_where_the_optimizer_runs(
+    name: str, elements: int, setting: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MXNET_UPDATE_ON_KVSTORE", setting)
+    assert runs_in(Described(name), [3, elements]) is expected
 
 
 def test_states_of_an_optimizer_that_runs_in_the_store(tmp_path: Path) -> None:

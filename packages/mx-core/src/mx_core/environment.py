@@ -26,7 +26,7 @@ VARIABLES: Mapping[str, str] = {
     "MXNET_GPU_COPY_NTHREADS": "engine threads that copy, per GPU",
     "MXNET_HOME": "folder of `datasets` and `models` that MXNet has fetched; by default ~/.mxnet",
     "MXNET_MP_WORKER_NTHREADS": "threads that prepare batches",
-    "MXNET_UPDATE_ON_KVSTORE": "0: a Trainer's store sums gradients, and each context runs the optimizer",
+    "MXNET_UPDATE_ON_KVSTORE": "0: stores sum gradients, and Module and Trainer run the optimizer",
 }
 
 

@@ -82,7 +82,9 @@ _ASKED: dict[str, Callable[[], bool]] = {
     "OPENCV": lambda: "jpeg" in plugins.registry("image_codecs").names(),
     "CAFFE": _never,
     "PROFILER": _never,
-    "DIST_KVSTORE": lambda: "dist_sync" in plugins.registry("kvstores").names(),
+    "DIST_KVSTORE": lambda: any(
+        name.partition("@")[0] == "dist_sync" for name in plugins.registry("kvstores").names()
+    ),
     "CXX14": _never,
     "INT64_TENSOR_SIZE": _never,
     "SIGNAL_HANDLER": _never,

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from mx_core import dtypes
 from mx_core.context import Context
-from mx_core.errors import ArgumentError, MXNetError, SettingError
+from mx_core.errors import ArgumentError, MXNetError
 from mx_core.files import atomic_write
 from mx_gluon.errors import RefusedError, StaleGradientError
 from mx_gluon.parameter import Parameter, ParameterDict
@@ -22,11 +22,8 @@ from mx_kvstore.updater import load_states
 from mx_ndarray import NDArray
 from mx_ndarray.several import first_stale, make_stale
 from mx_train import optimizer as opt
-from mx_train.module.optimization import store_for
+from mx_train.module.optimization import runs_in, store_for
 from mx_train.optimizer import Optimizer, Updater
-
-#: elements of a parameter above which a `local` store leaves the updates to the contexts, as in MXNet
-_LARGE = 1 << 24
 
 
 class Trainer:
@@ -218,9 +215,7 @@ class Trainer:
             )
         if wanted is not None:
             return wanted
-        if store.type == "local" and any(math.prod(param.shape or ()) > _LARGE for param in self._params):
-            return False
-        return capable and (asynchronous or _in_store_by_default())
+        return runs_in(store, (math.prod(param.shape or ()) for param in self._params))
 
     @property
     def _updaters(self) -> list[Updater]:
@@ -424,11 +419,3 @@ def _columns(rows: list[tuple[int, NDArray, NDArray]]) -> Work:
         tuple(grad for _, grad, _ in rows),
         tuple(weight for _, _, weight in rows),
     )
-
-
-def _in_store_by_default() -> bool:
-    """What MXNET_UPDATE_ON_KVSTORE says; without it true."""
-    text = os.environ.get("MXNET_UPDATE_ON_KVSTORE", "").strip()
-    if text not in ("", "0", "1"):
-        raise SettingError(f"[MXNET_UPDATE_ON_KVSTORE] expected 0 or 1, got {text!r}")
-    return text != "0"

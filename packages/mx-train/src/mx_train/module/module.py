@@ -407,8 +407,9 @@ class Module(PrivateNames, BaseModule):
         Parameters
         ----------
         kvstore : str, `mx_kvstore.KVStoreBase` or None
-            A store that is capable of `optimizer` runs it. With any other, gradients are summed by `pushpull`
-            and this module updates.
+            A store that is capable of `optimizer` runs it, unless MXNET_UPDATE_ON_KVSTORE is 0 or it is a
+            `local` one with a parameter of more than 2**24 elements. With any other, gradients are summed by
+            `pushpull` and this module updates.
         optimizer : str or Optimizer
             An instance keeps its own `rescale_grad`; a warning says so if that is another factor.
         """

@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import mx_kvstore
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, SettingError
 from mx_core.files import atomic_write
 from mx_kvstore import KVStoreBase
 from mx_kvstore.updater import load_states
 from mx_ndarray import NDArray, nd
 from mx_train.optimizer import Optimizer, Updater, get_updater
 from mx_train.optimizer.states import dump_states, read_states
+
+#: elements of a parameter above which a `local` store leaves the updates to the contexts, as in MXNet
+_LARGE = 1 << 24
 
 
 def store_for(kvstore: str | KVStoreBase | None, contexts: int) -> KVStoreBase | None:
@@ -25,8 +29,34 @@ def store_for(kvstore: str | KVStoreBase | None, contexts: int) -> KVStoreBase |
     return None if alone else mx_kvstore.create(kvstore)
 
 
+def in_store_by_default() -> bool:
+    """What MXNET_UPDATE_ON_KVSTORE says; without it true.
+
+    Raises
+    ------
+    SettingError  it is neither 0 nor 1
+    """
+    text = os.environ.get("MXNET_UPDATE_ON_KVSTORE", "").strip()
+    if text not in ("", "0", "1"):
+        raise SettingError(f"[MXNET_UPDATE_ON_KVSTORE] expected 0 or 1, got {text!r}")
+    return text != "0"
+
+
+def runs_in(store: KVStoreBase, sizes: Iterable[int]) -> bool:
+    """Whether a store runs the optimizer where nobody says otherwise, for parameters with so many elements.
+
+    One that is capable does, unless MXNET_UPDATE_ON_KVSTORE is 0 or it is a `local` one with a large parameter. An
+    asynchronous one must, since nothing else applies the gradients of all workers.
+    """
+    capable = store.is_capable(KVStoreBase.OPTIMIZER)
+    if capable and "dist" in store.type and "async" in store.type:
+        return True
+    large = store.type == "local" and any(size > _LARGE for size in sizes)
+    return capable and not large and in_store_by_default()
+
+
 class Optimization:
-    """An optimizer with the store that sums gradients. A store that is capable of `optimizer` runs it.
+    """An optimizer with the store that sums gradients, which runs it if `runs_in` says so.
 
     Files of states have MXNet's keys: names where the store runs the optimizer, otherwise numbers of parameters; on
     several contexts each has one per context, `number * contexts + context`.
@@ -54,7 +84,7 @@ class Optimization:
         names: Mapping[int, str],
         compression: Mapping[str, Any] | None = None,
     ) -> None:
-        in_store = store is not None and store.is_capable(KVStoreBase.OPTIMIZER)
+        in_store = store is not None and runs_in(store, (arrays[0].size for arrays in weights.values()))
         self.optimizer = optimizer
         self.store = store
         self._names = dict(names)

@@ -118,7 +118,8 @@ def of_arguments(call: ast.Call) -> Iterator[Verdict]:
 def _of_store(value: ast.expr) -> Iterator[Verdict]:
     if not isinstance(value, ast.Constant) or not isinstance(value.value, str):
         return
-    known = plugins.registry("kvstores").names()
+    # of a plug-in with a store that others have too, the name is NAME@ENGINE
+    known = {name.partition("@")[0] for name in plugins.registry("kvstores").names()}
     if value.value.lower() not in known:
         yield Verdict("absent", f"no KVStore is named {value.value!r}; there are {', '.join(sorted(known))}")
 
