@@ -74,6 +74,22 @@ def test_numbers_in_graphs() -> None:
         assert left.asnumpy().tolist() == right.asnumpy().tolist()
 
 
+def test_sizes_are_numbers_and_shapes() -> None:
+    mixed = mgp.MixtureSameFamily(mgp.Categorical(2, logit=ones(2)), mgp.Normal(0.0, 1.0))
+    for d in (mgp.Normal(), mgp.Normal(ones(1), 1.0), mixed):
+        for size, shape in ((np.int64(3), (3,)), ([2, 3], (2, 3)), (None, (1,)), ((), (1,))):
+            assert d.sample(size).shape == shape
+        assert d.sample_n(np.int64(3)).shape[:1] == (3,)
+        assert d.sample_n(()).shape == d.sample().shape
+
+
+def test_numbers_without_bounds() -> None:
+    assert mgp.Normal().log_prob(1e200) == -np.inf
+    assert mgp.Normal().pdf(-np.inf) == 0.0
+    assert np.isnan(mgp.Normal(np.inf).log_prob(np.inf))
+    assert mgp.Bernoulli(1.0).logit == np.inf
+
+
 def test_graphs_draw_anew_in_each_call() -> None:
     net = Numbers()
     net.hybridize()

@@ -71,7 +71,8 @@ class Value:
         if turned:
             a, b = b, a
         if a.is_number and b.is_number:
-            return Value(plain(np.float64(a.raw), np.float64(b.raw)))
+            with np.errstate(all="ignore"):  # infinities and NaN are results
+                return Value(plain(np.float64(a.raw), np.float64(b.raw)))
         if a.is_number or b.is_number:
             return Value(plain(a.raw, b.raw))
         if isinstance(a.raw, Symbol) != isinstance(b.raw, Symbol):

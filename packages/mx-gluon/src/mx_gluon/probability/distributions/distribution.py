@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, ClassVar
 
 from mx_core.errors import ArgumentError, DTypeError
@@ -175,13 +176,13 @@ class Distribution:
             In the element type of the parameters; float32 if they are numbers.
         """
         zeros = self._zeros()
-        if size is not None:
-            zeros = spread(zeros, _shape(size), self.F, self._event_axes)
+        if shape := _shape(size):
+            zeros = spread(zeros, shape, self.F, self._event_axes)
         return self._sampled(self._full(zeros))
 
     def sample_n(self, size: int | Sequence[int] | None = None) -> Any:
         """Draws that many times the outcomes of `sample()`, along axes in front of the parameters' axes."""
-        extents = () if size is None else _shape(size)
+        extents = _shape(size)
         zeros = self._zeros()
         if zeros.is_number:
             return self._sampled(self._full(spread(zeros, extents or (1,), self.F)))
@@ -305,8 +306,11 @@ class Distribution:
             self.support.check(value, f"[{type(self).__name__}] value")
 
 
-def _shape(size: int | Sequence[int]) -> tuple[int, ...]:
-    return (size,) if isinstance(size, int) else tuple(size)
+def _shape(size: int | Sequence[int] | None) -> tuple[int, ...]:
+    """A shape; () for None."""
+    if size is None:
+        return ()
+    return (int(size),) if isinstance(size, Integral) else tuple(size)  # type: ignore[arg-type]
 
 
 def _is_floating(array: NDArray) -> bool:

@@ -106,8 +106,9 @@ class MixtureSameFamily(Distribution):
     def sample(self, size: int | Sequence[int] | None = None) -> Any:
         """Draws outcomes in the shape of the parameters without the components' axis, or of `size`."""
         zeros = self._component_zeros()
-        return self._chosen(zeros if size is None else spread(zeros, _shape(size), self.F, 1)).raw
+        shape = _shape(size)
+        return self._chosen(spread(zeros, shape, self.F, 1) if shape else zeros).raw
 
     def sample_n(self, size: int | Sequence[int] | None = None) -> Any:
         """Draws that many times the outcomes of `sample()`."""
-        return self._chosen(prepended(self._component_zeros(), () if size is None else _shape(size))).raw
+        return self._chosen(prepended(self._component_zeros(), _shape(size))).raw
