@@ -10,7 +10,7 @@ import numpy as np
 
 from mx_core import dtypes, services
 from mx_core.context import cpu
-from mx_core.errors import MXNetError
+from mx_core.errors import DTypeError, MXNetError
 from mx_kvstore_mpi import _native
 from mx_kvstore_mpi.reduction import Values
 from mx_ndarray import NDArray, invoke_capsule, nd
@@ -71,4 +71,14 @@ def beside(array: NDArray) -> NDArray:
     return nd.empty(array.shape, ctx=cpu(), dtype=dtypes.name(array._dtype_code))
 
 
-__all__ = ["Done", "Values", "beside", "in_main_memory", "push"]
+def check_compressed(key: Any, stored: NDArray) -> None:
+    """Refuses what cannot be compressed.
+
+    Raises
+    ------
+    DTypeError  values that are not float32
+    """
+    if stored.dtype is not np.float32:
+        raise DTypeError(
+            f"[KVStore.push] key {key!r}: gradients of float32 are compressed, got {stored.dtype.__name__}"
+        )

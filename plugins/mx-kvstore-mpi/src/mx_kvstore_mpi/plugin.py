@@ -16,7 +16,7 @@ MX_HOOK_API = (1, 0)
 @hookimpl
 def mx_register_kvstores(registry: KVStoreRegistrar) -> None:
     """The stores of several processes."""
-    make = "mx_kvstore_mpi.store:make"
+    make = "mx_kvstore_mpi.factory:make"
     registry.add("dist_sync@mpi", make, aliases=("dist@mpi",))
     registry.add("dist_device_sync@mpi", make, aliases=("dist_sync_device@mpi", "dist_device@mpi"))
     registry.add("dist_async@mpi", make)

@@ -13,13 +13,12 @@ from mx_core.files import atomic_write, read_bytes
 from mx_kvstore import KVStore
 from mx_kvstore.compression import Compression
 from mx_kvstore_mpi import settings, world
-from mx_kvstore_mpi.arrays import beside, in_main_memory, push
+from mx_kvstore_mpi.arrays import beside, check_compressed, in_main_memory, push
 from mx_kvstore_mpi.described import describe
 from mx_kvstore_mpi.messages import Command, answered, send
 from mx_kvstore_mpi.parts import Part, parts
 from mx_kvstore_mpi.reduction import Values
 from mx_kvstore_mpi.requests import Request, Requests
-from mx_kvstore_mpi.store import check_compressed
 from mx_ndarray import NDArray
 
 #: what a file of states of several servers begins with

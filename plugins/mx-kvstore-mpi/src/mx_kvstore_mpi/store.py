@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from mx_core import dtypes
-from mx_core.errors import ArgumentError, DTypeError
 from mx_kvstore import KVStore
 from mx_kvstore.compression import Compression
 from mx_kvstore_mpi import world
-from mx_kvstore_mpi.arrays import beside, in_main_memory, push
+from mx_kvstore_mpi.arrays import beside, check_compressed, in_main_memory, push
 from mx_kvstore_mpi.reduction import Values
-from mx_kvstore_mpi.requests import Requests
 from mx_kvstore_mpi.rounds import Request, Rounds, digest
 from mx_ndarray import NDArray
 
@@ -129,47 +127,3 @@ class SyncStore(KVStore):
     def _check(self) -> None:
         self._world.check_process()
         self._world.fault.check()
-
-
-def check_compressed(key: Any, stored: NDArray) -> None:
-    """Refuses what cannot be compressed.
-
-    Raises
-    ------
-    DTypeError  values that are not float32
-    """
-    if stored.dtype is not np.float32:
-        raise DTypeError(
-            f"[KVStore.push] key {key!r}: gradients of float32 are compressed, got {stored.dtype.__name__}"
-        )
-
-
-def _exchange(joined: world.World) -> world.Exchange:
-    """What the communication thread of a worker runs."""
-    if joined.job.servers:
-        return Requests(joined.waiter, joined.job.workers)
-    return Rounds(joined.waiter)
-
-
-def make(name: str) -> Any:
-    """The store of a name: for workers alone, or with servers if the job has some.
-
-    A process that MXNet's launcher has started as a server or scheduler serves until the job has ended, and ends then.
-
-    Raises
-    ------
-    ArgumentError  an asynchronous store in a job without servers
-    NoJobError     the process was started by no launcher
-    MXNetError     the job has failed
-    """
-    from mx_kvstore_mpi.server_store import ServerStore
-
-    joined = world.join(_exchange)
-    if joined.job.servers:
-        return ServerStore(name, joined)
-    if "async" in name:
-        raise ArgumentError(
-            f"[kvstore.create] {name!r} needs servers, and the job has none; start it as `mx launch -n "
-            f"{joined.job.workers} -s 1 python train.py`"
-        )
-    return SyncStore(name, joined)
