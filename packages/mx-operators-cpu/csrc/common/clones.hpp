@@ -32,10 +32,14 @@ struct Clones<body> {
   using Pointer = Result (*)(Arguments...);
 
   MX_TARGET("avx512f") static Result avx512(Arguments... arguments) { return body(arguments...); }
+  MX_TARGET("avx2,fma") static Result fused(Arguments... arguments) { return body(arguments...); }
   MX_TARGET("avx2") static Result avx2(Arguments... arguments) { return body(arguments...); }
   static Result baseline(Arguments... arguments) { return body(arguments...); }
 
-  static Pointer best() { return instruction_set() == InstructionSet::avx512 ? avx512 : rounded(); }
+  static Pointer best() {
+    const InstructionSet set = instruction_set();
+    return set == InstructionSet::avx512 ? avx512 : set == InstructionSet::avx2 ? fused : baseline;
+  }
   static Pointer rounded() { return instruction_set() == InstructionSet::baseline ? baseline : avx2; }
 };
 

@@ -43,13 +43,12 @@ MemoryDesc axis_last(const SoftmaxOptions& options, DataType type) {
   return {options.view, type, steps};
 }
 
-// The extent of the axis, where our own loops over rows are faster; else 0.
-int64_t row_length(const SoftmaxOptions& options, const Signature& signature) {
-  constexpr int64_t kShortest = 16;
+// The extent of the axis, where our own loops over rows are faster, from `shortest` on; else 0.
+int64_t row_length(const SoftmaxOptions& options, const Signature& signature, int64_t shortest) {
   const auto axis = static_cast<size_t>(options.axis);
   const int64_t length = extent(options.view, axis);
   const bool last = product(options.view, axis + 1, options.view.size()) == 1;
-  return last && length >= kShortest && data_type(signature.outputs[0]) == DataType::f32 ? length : 0;
+  return last && length >= shortest && data_type(signature.outputs[0]) == DataType::f32 ? length : 0;
 }
 
 }  // namespace
@@ -57,7 +56,7 @@ int64_t row_length(const SoftmaxOptions& options, const Signature& signature) {
 PlanPtr softmax(const Signature& signature, const SoftmaxOptions& options) {
   require_counts(signature, 1, 2, 1, 1);
   if (signature.outputs[0].dtype == MX_FLOAT64) return double_softmax(signature, options);
-  if (const int64_t length = row_length(options, signature))
+  if (const int64_t length = row_length(options, signature, 16))
     return softmax_rows(signature, length, options.logarithm, options.temperature);
   const DataType type = data_type(signature.inputs[0]);
   const MemoryDesc desc = plain(options.view, type), inner = axis_last(options, type);
@@ -76,7 +75,7 @@ PlanPtr softmax(const Signature& signature, const SoftmaxOptions& options) {
 PlanPtr softmax_backward(const Signature& signature, const SoftmaxOptions& options) {
   require_counts(signature, 2, 3, 1, 1);
   if (signature.outputs[0].dtype == MX_FLOAT64) return double_softmax_backward(signature, options);
-  if (const int64_t length = row_length(options, signature))
+  if (const int64_t length = row_length(options, signature, 4))
     return softmax_rows_backward(signature, length, options.logarithm, options.temperature);
   const DataType type = data_type(signature.inputs[0]);
   const MemoryDesc desc = plain(options.view, type), inner = axis_last(options, type);

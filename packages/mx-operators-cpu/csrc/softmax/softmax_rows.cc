@@ -14,25 +14,82 @@
 namespace mx::cpu {
 namespace {
 
-MX_INLINE float power(float x) { return exp32(x); }
+// exp(x) of what is at most 0: one factor is never subnormal, the other rounds the result once.
+MX_INLINE float power(float x) {
+  const Reduced<float> reduced = reduce_ln2(x < -104.0f ? -104.0f : x);
+  const float factor = power_of_two(reduced.n + 24);
+  return (expm1_reduced(reduced.r) * factor + factor) * 0x1p-24f;
+}
 MX_INLINE double power(double x) { return exp64(x); }
+
+constexpr int64_t kBlock = 16;  // elements that are computed together, also where fewer are left
+
+template <class T>
+MX_INLINE T larger(T x, T top) { return x > top ? x : top; }
+
+// Four maxima or sums of long rows: none waits for another.
 
 template <class T>
 MX_INLINE T largest_of(const T* x, int64_t n) {
-  T top = -std::numeric_limits<T>::infinity();
-#pragma omp simd reduction(max : top)
-  for (int64_t i = 0; i < n; ++i) top = x[i] > top ? x[i] : top;
-  return top;
+  const int64_t part = n / (4 * kBlock) * kBlock;
+  T a = -std::numeric_limits<T>::infinity();
+  if (part != 0) {
+    T b = a, c = a, d = a;
+#pragma omp simd reduction(max : a, b, c, d)
+    for (int64_t i = 0; i < part; ++i) {
+      a = larger(x[i], a);
+      b = larger(x[i + part], b);
+      c = larger(x[i + 2 * part], c);
+      d = larger(x[i + 3 * part], d);
+    }
+    a = larger(larger(a, b), larger(c, d));
+  }
+#pragma omp simd reduction(max : a)
+  for (int64_t i = 4 * part; i < n; ++i) a = larger(x[i], a);
+  return a;
 }
 
-template <class T>
+template <class T, class Element>
+MX_INLINE T sum_of(int64_t n, const Element& element) {
+  const int64_t part = n / (4 * kBlock) * kBlock;
+  T a = 0;
+  if (part != 0) {
+    T b = 0, c = 0, d = 0;
+#pragma omp simd reduction(+ : a, b, c, d)
+    for (int64_t i = 0; i < part; ++i) {
+      a += element(i);
+      b += element(i + part);
+      c += element(i + 2 * part);
+      d += element(i + 3 * part);
+    }
+    a = (a + b) + (c + d);
+  }
+#pragma omp simd reduction(+ : a)
+  for (int64_t i = 4 * part; i < n; ++i) a += element(i);
+  return a;
+}
+
+// The sum of exp((x - top) * factor).  If `y` is there it gets the powers; it may be x.
+template <class T, bool Kept>
 MX_INLINE T powers_of(const T* x, T top, T factor, T* y, int64_t n) {
+  const int64_t whole = n / kBlock * kBlock, rest = n - whole;
   T sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) {
-    y[i] = power((x[i] - top) * factor);
-    sum += y[i];
+  for (int64_t i = 0; i < whole; ++i) {
+    const T value = power((x[i] - top) * factor);
+    if (Kept) y[i] = value;
+    sum += value;
   }
+  if (rest == 0) return sum;
+  T block[kBlock] = {};
+  for (int64_t i = 0; i < rest; ++i) block[i] = (x[whole + i] - top) * factor;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < kBlock; ++i) {
+    block[i] = power(block[i]);
+    sum += i < rest ? block[i] : T(0);
+  }
+  if (Kept)
+    for (int64_t i = 0; i < rest; ++i) y[whole + i] = block[i];
   return sum;
 }
 
@@ -48,55 +105,51 @@ float largest(const float* x, int64_t n) { return best_clone<largest_of<float>>(
 double largest(const double* x, int64_t n) { return best_clone<largest_of<double>>(x, n); }
 
 float powers(const float* x, float top, float factor, float* y, int64_t n) {
-  return best_clone<powers_of<float>>(x, top, factor, y, n);
+  return best_clone<powers_of<float, true>>(x, top, factor, y, n);
 }
 double powers(const double* x, double top, double factor, double* y, int64_t n) {
-  return best_clone<powers_of<double>>(x, top, factor, y, n);
+  return best_clone<powers_of<double, true>>(x, top, factor, y, n);
+}
+float power_sum(const float* x, float top, float factor, int64_t n) {
+  return best_clone<powers_of<float, false>>(x, top, factor, nullptr, n);
 }
 
 void scale(float* y, float factor, int64_t n) { best_clone<scale_all<float>>(y, factor, n); }
 void scale(double* y, double factor, int64_t n) { best_clone<scale_all<double>>(y, factor, n); }
 
-MX_CLONES(float, power_sum, (const float* x, float top, float factor, int64_t n), (x, top, factor, n)) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += exp32((x[i] - top) * factor);
-  return sum;
-}
-
 namespace {
 
-// y = (x - top) * factor - shift
-MX_CLONES(void, shifted, (const float* x, float top, float factor, float shift, float* y, int64_t n),
-          (x, top, factor, shift, y, n)) {
+// Rows one after the other in one function, since short ones take no longer than a call.
+
+template <bool Logarithm>
+MX_INLINE void forward_rows(const float* x, float* y, int64_t rows, int64_t n, float factor) {
+  for (; rows > 0; --rows, x += n, y += n) {
+    // A negative temperature turns the order around: the largest exponent is that of the least x.
+    const float top = factor >= 0 ? largest_of(x, n) : *std::min_element(x, x + n);
+    const double sum = in_runs(n, [&](int64_t i, int64_t some) MX_INLINE_LAMBDA {
+      return powers_of<float, !Logarithm>(x + i, top, factor, y + i, some);
+    });
+    if (Logarithm) {
+      const auto shift = static_cast<float>(std::log(sum));
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) * factor - shift;
+      for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) * factor - shift;
+    } else {
+      scale_all(y, static_cast<float>(1 / sum), n);
+    }
+  }
 }
 
-MX_CLONES(float, product_sum, (const float* a, const float* b, int64_t n), (a, b, n)) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-MX_CLONES(float, plain_sum, (const float* a, int64_t n), (a, n)) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += a[i];
-  return sum;
-}
-
-MX_CLONES(void, softmax_gradient, (const float* g, const float* y, float along, float factor, float* d, int64_t n),
-          (g, y, along, factor, d, n)) {
+template <bool Logarithm>
+MX_INLINE void backward_rows(const float* g, const float* y, float* d, int64_t rows, int64_t n, float factor) {
+  for (; rows > 0; --rows, g += n, y += n, d += n) {
+    const auto along = static_cast<float>(in_runs(n, [&](int64_t start, int64_t some) MX_INLINE_LAMBDA {
+      const float *head = g + start, *out = y + start;
+      return sum_of<float>(some, [=](int64_t i) MX_INLINE_LAMBDA { return Logarithm ? head[i] : head[i] * out[i]; });
+    }));
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) d[i] = (g[i] - along) * y[i] * factor;
-}
-
-MX_CLONES(void, log_softmax_gradient, (const float* g, const float* y, float total, float factor, float* d,
-                                       int64_t n), (g, y, total, factor, d, n)) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) d[i] = (g[i] - exp32(y[i]) * total) * factor;
+    for (int64_t i = 0; i < n; ++i)
+      d[i] = (Logarithm ? g[i] - exp32(y[i]) * along : (g[i] - along) * y[i]) * factor;
+  }
 }
 
 Cost row_cost(const Spec& spec) {
@@ -121,37 +174,17 @@ class RowSoftmax final : public Plan {
     auto* result = call.target<float>(0);
     const auto *first = call.input<float>(0), *second = backward_ ? call.input<float>(1) : nullptr;
     parallel_shares(signature_.outputs[0].size() / length_, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t at = row * length_;
-        backward_ ? back(first + at, second + at, result + at) : forward(first + at, result + at);
+      const int64_t at = begin * length_, rows = end - begin;
+      if (backward_) {
+        const auto& run = logarithm_ ? best_clone<backward_rows<true>> : best_clone<backward_rows<false>>;
+        run(first + at, second + at, result + at, rows, length_, factor_);
+      } else {
+        const auto& run = logarithm_ ? best_clone<forward_rows<true>> : best_clone<forward_rows<false>>;
+        run(first + at, result + at, rows, length_, factor_);
       }
     });
   }
   bool stages(size_t, const uint8_t* req) const override { return req[0] == MX_REQ_ADD; }
-
-  void forward(const float* x, float* y) const {
-    // A negative temperature turns the order around: the largest exponent is that of the least x.
-    const float top = factor_ >= 0 ? largest(x, length_) : least(x);
-    if (logarithm_) {
-      const double sum = in_runs(length_, [&](int64_t i, int64_t n) { return power_sum(x + i, top, factor_, n); });
-      shifted(x, top, factor_, static_cast<float>(std::log(sum)), y, length_);
-    } else {
-      const double sum = in_runs(length_, [&](int64_t i, int64_t n) { return powers(x + i, top, factor_, y + i, n); });
-      scale(y, static_cast<float>(1 / sum), length_);
-    }
-  }
-
-  float least(const float* x) const { return *std::min_element(x, x + length_); }
-
-  void back(const float* g, const float* y, float* d) const {
-    if (logarithm_) {
-      const double total = in_runs(length_, [&](int64_t i, int64_t n) { return plain_sum(g + i, n); });
-      log_softmax_gradient(g, y, static_cast<float>(total), factor_, d, length_);
-    } else {
-      const double along = in_runs(length_, [&](int64_t i, int64_t n) { return product_sum(g + i, y + i, n); });
-      softmax_gradient(g, y, static_cast<float>(along), factor_, d, length_);
-    }
-  }
 
   const int64_t length_;
   const float factor_;

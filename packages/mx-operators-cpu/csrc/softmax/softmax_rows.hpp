@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/clones.hpp"
 #include "common/plan.hpp"
 
 namespace mx::cpu {
@@ -24,7 +25,7 @@ constexpr int64_t kRun = 2048;  // floats summed in float lanes before they ente
 
 // The sum of part(begin, length) over a row.
 template <class Part>
-double in_runs(int64_t n, const Part& part) {
+MX_INLINE double in_runs(int64_t n, const Part& part) {
   double sum = 0;
   for (int64_t i = 0; i < n; i += kRun) sum += part(i, std::min(kRun, n - i));
   return sum;

@@ -83,12 +83,36 @@ def test_labels_may_be_a_distribution(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
-@pytest.mark.parametrize("length", [15, 16, 33, 2049, 5000])
+@pytest.mark.parametrize("length", [3, 4, 7, 15, 16, 33, 64, 127, 2049, 5000])
 @pytest.mark.parametrize("temperature", [None, 0.5])
-def test_long_rows(rng: np.random.Generator, name: str, length: int, temperature: float | None) -> None:
+def test_rows(rng: np.random.Generator, name: str, length: int, temperature: float | None) -> None:
     data = (4 * rng.standard_normal((3, length))).astype(np.float32)
     data[0] += 1e4
     layer_plans.verify(name, {} if temperature is None else {"temperature": temperature}, [data], atol=1e-4)
+
+
+@pytest.mark.parametrize("length", [16, 23, 70])
+def test_powers_below_the_normal_numbers_are_not_lost(length: int) -> None:
+    data = np.zeros((1, length), np.float32)
+    data[0, 1:] = np.linspace(-103, -84, length - 1)
+    op = operators.get("softmax")
+    out = np.empty_like(data)
+    layer_plans.run(layer_plans.prepare(op, op.Param.parse({}, op="softmax"), [data], [out]), [data], [out])
+    np.testing.assert_allclose(out[0], np.exp(data[0].astype(np.float64)), rtol=4e-7, atol=1.5e-45)
+
+
+@pytest.mark.parametrize("length", [5, 40, 200])
+def test_a_gradient_takes_any_logarithm(length: int) -> None:
+    """Also of outputs that no log_softmax has."""
+    output = np.linspace(-110, 88, length, dtype=np.float32)[None]
+    head = np.zeros_like(output)
+    head[0, -1] = -1
+    op = operators.get("_backward_log_softmax")
+    grad = np.empty_like(head)
+    p = op.Param.parse({}, op=op.name)
+    layer_plans.run(layer_plans.prepare(op, p, [head, output], [grad]), [head, output], [grad])
+    expected = head.astype(np.float64) + np.exp(output.astype(np.float64))
+    np.testing.assert_allclose(grad, expected, rtol=1e-6, atol=1e-44)
 
 
 def test_masked_elements_are_exactly_zero() -> None:
@@ -103,13 +127,14 @@ def test_masked_elements_are_exactly_zero() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_what_is_no_number_makes_its_row_so(bad: float) -> None:
+@pytest.mark.parametrize("place", [3, 38])
+def test_what_is_no_number_makes_its_row_so(bad: float, place: int) -> None:
     data = np.zeros((2, 40), np.float32)
-    data[0, 3] = bad
+    data[0, place] = bad
     op = operators.get("softmax")
     out = np.empty_like(data)
     layer_plans.run(layer_plans.prepare(op, op.Param.parse({}, op="softmax"), [data], [out]), [data], [out])
-    assert np.isnan(out[0, 3]) and np.isfinite(out[1]).all()
+    assert np.isnan(out[0, place]) and np.isfinite(out[1]).all()
 
 
 @pytest.mark.parametrize("classes", [1, 5, 4099])
