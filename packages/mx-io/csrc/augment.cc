@@ -17,18 +17,53 @@ namespace {
 // Sides of intermediate images stay below this, whatever the options and the input say.
 constexpr int64_t kMaxSide = 32768;
 
+bool wants_affine(const AugmentOptions& o) {
+  return o.max_rotate_angle > 0 || o.rotate > 0 || o.max_shear_ratio > 0 || o.min_random_scale != 1 ||
+         o.max_random_scale != 1 || o.min_img_size > 0 || o.max_img_size < 1e9F ||
+         (!o.random_resized_crop && o.max_aspect_ratio > 0);
+}
+
+struct Region {
+  int64_t x, y, width, height;
+};
+
+// A region of random area and aspect ratio; the square in the middle after ten tries.
+Region random_region(int64_t height, int64_t width, const AugmentOptions& o, RecordRandom& random) {
+  const double area = static_cast<double>(height) * static_cast<double>(width);
+  const float low = o.min_aspect_ratio > 0 ? o.min_aspect_ratio : 1.0F - o.max_aspect_ratio;
+  const float high = o.min_aspect_ratio > 0 ? o.max_aspect_ratio : 1.0F + o.max_aspect_ratio;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const double target = area * random.uniform(o.min_random_area, o.max_random_area);
+    const double ratio = std::max(1e-3F, random.uniform(low, high));
+    auto h = static_cast<int64_t>(std::sqrt(target / ratio) + 0.5);
+    auto w = static_cast<int64_t>(std::sqrt(target * ratio) + 0.5);
+    if (random.uniform() < 0.5F) std::swap(h, w);
+    if (h < 1 || w < 1 || h > height || w > width) continue;
+    const int64_t y = random.integer(height - h + 1);
+    return {random.integer(width - w + 1), y, w, h};
+  }
+  const int64_t side = std::min(height, width);
+  return {(width - side) / 2, (height - side) / 2, side, side};
+}
+
 class Augmentation {
  public:
   Augmentation(const ImageView& image, const AugmentOptions& options, RecordRandom& random,
-               AugmentScratch& scratch)
-      : view_(image), options_(options), random_(random), current_(&scratch.a), other_(&scratch.b) {}
+               AugmentScratch& scratch, WholeSize whole)
+      : view_(image), options_(options), random_(random), current_(&scratch.a), other_(&scratch.b),
+        whole_(whole.height > 0 && whole.width > 0 ? whole : WholeSize{image.height, image.width}) {}
 
-  Augmented run() {
+  ImageView reshape_and_colour() {
     if (options_.resize > 0) resize_short(options_.resize);
-    if (wants_affine()) affine();
+    if (wants_affine(options_)) affine();
     if (options_.pad > 0) pad();
     crop();
     colour();
+    return view_;
+  }
+
+  Augmented run() {
+    reshape_and_colour();
     Augmented result;
     result.image = view_;
     if (options_.rand_mirror) result.mirrored = random_.uniform() < 0.5F;
@@ -64,14 +99,8 @@ class Augmentation {
   }
 
   void resize_short(int64_t side) {
-    const int64_t shorter = std::min(view_.height, view_.width);
-    resize_to(view_.height * side / shorter, view_.width * side / shorter);
-  }
-
-  bool wants_affine() const {
-    return options_.max_rotate_angle > 0 || options_.rotate > 0 || options_.max_shear_ratio > 0 ||
-           options_.min_random_scale != 1 || options_.max_random_scale != 1 || options_.min_img_size > 0 ||
-           options_.max_img_size < 1e9F || (!options_.random_resized_crop && options_.max_aspect_ratio > 0);
+    const int64_t shorter = std::min(whole_.height, whole_.width);
+    resize_to(whole_.height * side / shorter, whole_.width * side / shorter);
   }
 
   void affine() {
@@ -110,7 +139,7 @@ class Augmentation {
 
   void crop() {
     if (options_.random_resized_crop) {
-      crop_random_area();
+      crop_random_region();
       resize_to(options_.height, options_.width);
     } else if (options_.min_crop_size > 0 || options_.max_crop_size > 0) {
       crop_square();
@@ -120,25 +149,18 @@ class Augmentation {
     }
   }
 
-  void crop_random_area() {
-    const AugmentOptions& o = options_;
-    const double area = static_cast<double>(view_.height) * static_cast<double>(view_.width);
-    const float low = o.min_aspect_ratio > 0 ? o.min_aspect_ratio : 1.0F - o.max_aspect_ratio;
-    const float high = o.min_aspect_ratio > 0 ? o.max_aspect_ratio : 1.0F + o.max_aspect_ratio;
-    for (int attempt = 0; attempt < 10; ++attempt) {
-      const double target = area * random_.uniform(o.min_random_area, o.max_random_area);
-      const double ratio = std::max(1e-3F, random_.uniform(low, high));
-      auto h = static_cast<int64_t>(std::sqrt(target / ratio) + 0.5);
-      auto w = static_cast<int64_t>(std::sqrt(target * ratio) + 0.5);
-      if (random_.uniform() < 0.5F) std::swap(h, w);
-      if (h < 1 || w < 1 || h > view_.height || w > view_.width) continue;
-      const int64_t y = random_.integer(view_.height - h + 1);
-      const int64_t x = random_.integer(view_.width - w + 1);
-      view_ = view_.crop(x, y, w, h);
-      return;
-    }
-    const int64_t side = std::min(view_.height, view_.width);
-    view_ = view_.crop((view_.width - side) / 2, (view_.height - side) / 2, side, side);
+  void crop_random_region() {
+    // Of the whole image, unless something has changed its shape: then it was not decoded at a smaller scale, or is
+    // as large now as it would be otherwise.
+    const bool reshaped = options_.resize > 0 || options_.pad > 0 || wants_affine(options_);
+    const WholeSize size = reshaped ? WholeSize{view_.height, view_.width} : whole_;
+    const Region region = random_region(size.height, size.width, options_, random_);
+    const auto scaled = [](int64_t place, int64_t from, int64_t to) { return (place * to + from / 2) / from; };
+    const int64_t x = std::min(scaled(region.x, size.width, view_.width), view_.width - 1);
+    const int64_t y = std::min(scaled(region.y, size.height, view_.height), view_.height - 1);
+    const int64_t right = scaled(region.x + region.width, size.width, view_.width);
+    const int64_t lower = scaled(region.y + region.height, size.height, view_.height);
+    view_ = view_.crop(x, y, std::max<int64_t>(1, right - x), std::max<int64_t>(1, lower - y));
   }
 
   void crop_square() {
@@ -223,27 +245,61 @@ class Augmentation {
   RecordRandom& random_;
   Image* current_;
   Image* other_;
+  WholeSize whole_;
 };
 
 }  // namespace
 
 Augmented augment(const ImageView& image, const AugmentOptions& options, RecordRandom& random,
-                  AugmentScratch& scratch) {
-  return Augmentation(image, options, random, scratch).run();
+                  AugmentScratch& scratch, WholeSize whole) {
+  return Augmentation(image, options, random, scratch, whole).run();
 }
 
-void write_planes(const Augmented& augmented, const AugmentOptions& options, float* out) {
+ImageView reshape_and_colour(const ImageView& image, const AugmentOptions& options, RecordRandom& random,
+                             AugmentScratch& scratch, WholeSize whole) {
+  return Augmentation(image, options, random, scratch, whole).reshape_and_colour();
+}
+
+double least_scale(int64_t height, int64_t width, const AugmentOptions& options, RecordRandom random) {
+  const auto share = [](int64_t wanted, int64_t given) {
+    return static_cast<double>(wanted) / static_cast<double>(given);
+  };
+  if (options.resize > 0) return std::min(1.0, share(options.resize, std::min(height, width)));
+  // Everything else counts pixels of the whole image.
+  if (!options.random_resized_crop || options.pad > 0 || wants_affine(options)) return 1.0;
+  const Region region = random_region(height, width, options, random);
+  return std::min(1.0, std::max(share(options.height, region.height), share(options.width, region.width)));
+}
+
+void write_planes(const Augmented& augmented, const AugmentOptions& options, const float* mean_image, float* out) {
   PlaneScale scale{};
   for (int64_t c = 0; c < augmented.image.channels; ++c) {
     const float unit = options.scale / options.std[c];
     scale.slope[c] = augmented.contrast * unit;
-    scale.offset[c] = augmented.illumination * unit - options.mean[c] * scale.slope[c];
+    scale.offset[c] = augmented.illumination * unit;
+    if (mean_image == nullptr) scale.offset[c] -= options.mean[c] * scale.slope[c];
   }
   write_float_planes(augmented.image, augmented.mirrored, scale, out);
+  if (mean_image == nullptr) return;
+  const int64_t width = augmented.image.width;
+  for (int64_t c = 0; c < augmented.image.channels; ++c) {
+    for (int64_t y = 0; y < augmented.image.height; ++y, out += width, mean_image += width) {
+      for (int64_t x = 0; x < width; ++x) {
+        out[x] -= scale.slope[c] * mean_image[augmented.mirrored ? width - 1 - x : x];
+      }
+    }
+  }
 }
 
 void write_planes(const Augmented& augmented, uint8_t* out) {
   write_byte_planes(augmented.image, augmented.mirrored, out);
+}
+
+void write_planes(const Augmented& augmented, int8_t* out) {
+  auto* bytes = reinterpret_cast<uint8_t*>(out);
+  write_planes(augmented, bytes);
+  const int64_t count = augmented.image.channels * augmented.image.height * augmented.image.width;
+  for (int64_t i = 0; i < count; ++i) bytes[i] = std::min<uint8_t>(bytes[i], 127);
 }
 
 }  // namespace mx::io

@@ -27,6 +27,11 @@ struct AugmentOptions {
   float mean[4] = {0, 0, 0, 0}, std[4] = {1, 1, 1, 1}, scale = 1;
 };
 
+// Height and width of an image before it was decoded at a smaller scale; zeros when it was not.
+struct WholeSize {
+  int64_t height = 0, width = 0;
+};
+
 // Images of one record on its way; kept by a thread so that memory is taken once.
 struct AugmentScratch {
   Image a, b;
@@ -42,11 +47,21 @@ struct Augmented {
 
 // `image` has the options' channels and at least one pixel; the result lies in it or in `scratch`.
 Augmented augment(const ImageView& image, const AugmentOptions& options, RecordRandom& random,
-                  AugmentScratch& scratch);
+                  AugmentScratch& scratch, WholeSize whole = {});
 
-// Writes planes (channel, y, x): ((value - mean) * contrast + illumination) * scale / std.
-void write_planes(const Augmented& augmented, const AugmentOptions& options, float* out);
-// The same without normalisation.
+// The geometry and the colours alone: what `augment` gives before it mirrors and chooses contrast and illumination.
+ImageView reshape_and_colour(const ImageView& image, const AugmentOptions& options, RecordRandom& random,
+                             AugmentScratch& scratch, WholeSize whole = {});
+
+// The scale, at most 1, to which an image of this size may be reduced before `augment` so that augmentation enlarges
+// nothing that it would not enlarge in the whole image.  `random` is at the beginning of the record's stream.
+double least_scale(int64_t height, int64_t width, const AugmentOptions& options, RecordRandom random);
+
+// Writes planes (channel, y, x): ((value - mean) * contrast + illumination) * scale / std.  A `mean_image` (channel, y,
+// x) takes the place of the options' mean; it is mirrored with the image.
+void write_planes(const Augmented& augmented, const AugmentOptions& options, const float* mean_image, float* out);
+// The same without normalisation; values above 127 become 127 in signed ones.
 void write_planes(const Augmented& augmented, uint8_t* out);
+void write_planes(const Augmented& augmented, int8_t* out);
 
 }  // namespace mx::io

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <optional>
+#include <utility>
 
 #include "augment.hpp"
 #include "bindings.hpp"
@@ -17,6 +20,7 @@ namespace py = pybind11;
 namespace mx::io {
 namespace {
 
+using WholePair = std::pair<int64_t, int64_t>;
 using Pixels = py::array_t<uint8_t, py::array::c_style>;
 
 ImageView view_of(const Pixels& image) {
@@ -61,31 +65,68 @@ void check_options(const AugmentOptions& o) {
   if (o.resize > 32768) throw Error(MX_ERROR_VALUE, "[augment] resize: expected at most 32768");
 }
 
-// Augments `image` into `out`, planes of float32 (normalised) or uint8.
-void apply(const AugmentOptions& options, const Pixels& image, py::array out, uint64_t seed,
-           uint32_t epoch, uint64_t record) {
+ImageView view_for(const AugmentOptions& options, const Pixels& image) {
   check_options(options);
   const ImageView view = view_of(image);
   if (view.channels != options.channels) {
     throw Error(MX_ERROR_SHAPE, "[augment] expected an image of " + std::to_string(options.channels) +
                                     " channels, got " + std::to_string(view.channels));
   }
-  const bool fits = out.ndim() == 3 && out.shape(0) == options.channels && out.shape(1) == options.height &&
-                    out.shape(2) == options.width && (out.flags() & py::array::c_style) != 0;
+  return view;
+}
+
+bool has_shape(const py::array& planes, const AugmentOptions& options) {
+  return planes.ndim() == 3 && planes.shape(0) == options.channels && planes.shape(1) == options.height &&
+         planes.shape(2) == options.width && (planes.flags() & py::array::c_style) != 0;
+}
+
+// Augments `image` into `out`, planes of float32 (normalised), uint8 or int8.
+void apply(const AugmentOptions& options, const Pixels& image, py::array out, uint64_t seed, uint32_t epoch,
+           uint64_t record, const std::optional<py::array_t<float>>& mean, WholePair whole) {
+  const ImageView view = view_for(options, image);
   const bool is_float = py::isinstance<py::array_t<float>>(out);
-  if (!fits || !(is_float || py::isinstance<py::array_t<uint8_t>>(out))) {
-    throw Error(MX_ERROR_SHAPE, "[augment] expected contiguous float32 or uint8 output of the options' shape");
+  const bool is_signed = py::isinstance<py::array_t<int8_t>>(out);
+  if (!has_shape(out, options) || !(is_float || is_signed || py::isinstance<py::array_t<uint8_t>>(out))) {
+    throw Error(MX_ERROR_SHAPE, "[augment] expected contiguous float32, uint8 or int8 output of the options' shape");
+  }
+  if (mean && !has_shape(*mean, options)) {
+    throw Error(MX_ERROR_SHAPE, "[augment] expected a contiguous mean image of the options' shape");
   }
   void* target = out.mutable_data();
+  const float* mean_image = mean ? mean->data() : nullptr;
   const GilRelease release;
   thread_local AugmentScratch scratch;
   RecordRandom random(seed, epoch, record);
-  const Augmented augmented = augment(view, options, random, scratch);
+  const Augmented augmented = augment(view, options, random, scratch, {whole.first, whole.second});
   if (is_float) {
-    write_planes(augmented, options, static_cast<float*>(target));
+    write_planes(augmented, options, mean_image, static_cast<float*>(target));
+  } else if (is_signed) {
+    write_planes(augmented, static_cast<int8_t*>(target));
   } else {
     write_planes(augmented, static_cast<uint8_t*>(target));
   }
+}
+
+// The image after geometry and colours, (height, width, channels).
+Pixels reshape_and_colour_array(const AugmentOptions& options, const Pixels& image, uint64_t seed, uint32_t epoch,
+                                uint64_t record, WholePair whole) {
+  const ImageView view = view_for(options, image);
+  Pixels out({options.height, options.width, options.channels});
+  uint8_t* target = out.mutable_data();
+  const GilRelease release;
+  thread_local AugmentScratch scratch;
+  RecordRandom random(seed, epoch, record);
+  const ImageView changed = reshape_and_colour(view, options, random, scratch, {whole.first, whole.second});
+  const auto row_bytes = static_cast<size_t>(changed.width * changed.channels);
+  for (int64_t y = 0; y < changed.height; ++y, target += row_bytes) std::memcpy(target, changed.row(y), row_bytes);
+  return out;
+}
+
+double least_scale_of(const AugmentOptions& options, int64_t height, int64_t width, uint64_t seed, uint32_t epoch,
+                      uint64_t record) {
+  check_options(options);
+  if (height < 1 || width < 1) throw Error(MX_ERROR_SHAPE, "[augment] expected sides of 1 or more");
+  return least_scale(height, width, options, RecordRandom(seed, epoch, record));
 }
 
 void set_quad(float (&target)[4], const std::array<float, 4>& values) {
@@ -115,6 +156,10 @@ void bind_images(py::module_& module) {
   options.def("set_std", [](AugmentOptions& o, const std::array<float, 4>& v) { set_quad(o.std, v); });
   options.def("check", &check_options);
   options.def("apply", &apply, py::arg("image").noconvert(), py::arg("out").noconvert(), py::arg("seed"),
+              py::arg("epoch"), py::arg("record"), py::arg("mean") = py::none(), py::arg("whole") = WholePair(0, 0));
+  options.def("reshape_and_colour", &reshape_and_colour_array, py::arg("image").noconvert(), py::arg("seed"),
+              py::arg("epoch"), py::arg("record"), py::arg("whole") = WholePair(0, 0));
+  options.def("least_scale", &least_scale_of, py::arg("height"), py::arg("width"), py::arg("seed"),
               py::arg("epoch"), py::arg("record"));
 }
 

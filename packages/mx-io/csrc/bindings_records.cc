@@ -66,14 +66,34 @@ py::list read_batch(RecordReader& reader, const std::vector<uint64_t>& offsets) 
   return payloads;
 }
 
-std::vector<uint64_t> offsets_of(RecordReader& reader, uint64_t part_index, uint64_t num_parts) {
+std::pair<uint64_t, uint64_t> range_of(RecordReader& reader, uint64_t part_index, uint64_t num_parts) {
   if (num_parts == 0 || part_index >= num_parts) {
     throw py::value_error("[RecordIO] expected 0 <= part_index < num_parts, got part_index " +
                           std::to_string(part_index) + " of " + std::to_string(num_parts));
   }
   const GilRelease release;
-  const auto [begin, end] = part_range(reader.file(), part_index, num_parts);
+  return part_range(reader.file(), part_index, num_parts);
+}
+
+std::vector<uint64_t> offsets_of(RecordReader& reader, uint64_t part_index, uint64_t num_parts) {
+  const auto [begin, end] = range_of(reader, part_index, num_parts);
+  const GilRelease release;
   return record_offsets(reader.file(), begin, end);
+}
+
+// Offsets of intact records, and (begin, end, reason) of each damaged place.
+py::tuple scan(RecordReader& reader, uint64_t part_index, uint64_t num_parts) {
+  const auto [begin, end] = range_of(reader, part_index, num_parts);
+  Scan found;
+  {
+    const GilRelease release;
+    found = scan_records(reader.file(), begin, end);
+  }
+  py::list damages;
+  for (const Damage& damage : found.damages) {
+    damages.append(py::make_tuple(damage.begin, damage.end, damage.reason));
+  }
+  return py::make_tuple(found.offsets, damages);
 }
 
 void seek(RecordReader& reader, uint64_t offset) {
@@ -109,6 +129,7 @@ void bind_records(py::module_& module) {
       .def("read_at", &read_at, py::arg("offset"))
       .def("read_batch", &read_batch, py::arg("offsets"))
       .def("offsets", &offsets_of, py::arg("part_index") = 0, py::arg("num_parts") = 1)
+      .def("scan", &scan, py::arg("part_index") = 0, py::arg("num_parts") = 1)
       .def("seek", &seek, py::arg("offset"))
       .def("tell", &tell);
   py::class_<RecordWriter>(module, "RecordWriter", py::module_local())

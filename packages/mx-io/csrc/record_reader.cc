@@ -100,22 +100,37 @@ void read_record(ByteSource& source, const RecordExtent& extent, void* out) {
 
 namespace {
 
-// The first record head at or after `offset` (a multiple of four), or the end of the file.
-uint64_t next_head(File& file, uint64_t offset) {
-  const uint64_t size = file.size();
-  constexpr size_t kStep = 64 * 1024;
-  std::vector<uint32_t> words(kStep / sizeof(uint32_t) + 1);  // one more: a head may straddle
-  for (; offset + kHeadBytes <= size; offset += kStep) {
-    const size_t bytes = file.fetch_some(offset, words.data(), words.size() * sizeof(uint32_t));
-    const size_t count = bytes / sizeof(uint32_t);
-    for (size_t i = 0; i + 1 < count; ++i) {
-      if (words[i] == kMagic && part_flag(words[i + 1]) <= static_cast<uint32_t>(Part::kFirst)) {
-        return offset + i * sizeof(uint32_t);
+// Finds beginnings of records; keeps the words that it has read, for the next search.
+class HeadFinder {
+ public:
+  explicit HeadFinder(File& file) : file_(file), size_(file.size()), words_(kStep / sizeof(uint32_t) + 1) {}
+
+  // The first record head at or after `offset` (a multiple of four), or the end of the file.
+  uint64_t next(uint64_t offset) {
+    while (offset + kHeadBytes <= size_) {
+      if (offset < start_ || offset + kHeadBytes > start_ + count_ * sizeof(uint32_t)) {
+        start_ = offset;
+        count_ = file_.fetch_some(offset, words_.data(), words_.size() * sizeof(uint32_t)) / sizeof(uint32_t);
+        if (count_ < 2) break;
       }
+      for (size_t i = (offset - start_) / sizeof(uint32_t); i + 1 < count_; ++i) {
+        if (words_[i] == kMagic && part_flag(words_[i + 1]) <= static_cast<uint32_t>(Part::kFirst)) {
+          return start_ + i * sizeof(uint32_t);
+        }
+      }
+      offset = start_ + (count_ - 1) * sizeof(uint32_t);  // a head may straddle
     }
+    return size_;
   }
-  return size;
-}
+
+ private:
+  static constexpr size_t kStep = 64 * 1024;
+  File& file_;
+  uint64_t size_;
+  std::vector<uint32_t> words_;
+  uint64_t start_ = 0;
+  size_t count_ = 0;
+};
 
 }  // namespace
 
@@ -126,7 +141,7 @@ std::pair<uint64_t, uint64_t> part_range(File& file, uint64_t index, uint64_t co
     if (part == 0) return 0;
     if (share != 0 && part > size / share) return size;
     const uint64_t offset = std::min(size, part * share);
-    return offset == size ? size : next_head(file, offset);
+    return offset == size ? size : HeadFinder(file).next(offset);
   };
   return {border(index), border(index + 1)};
 }
@@ -140,6 +155,31 @@ std::vector<uint64_t> record_offsets(File& file, uint64_t begin, uint64_t end) {
     offset = extent.end;
   }
   return offsets;
+}
+
+Scan scan_records(File& file, uint64_t begin, uint64_t end) {
+  Window window(file, 16 * 1024);
+  HeadFinder heads(file);
+  Scan scan;
+  for (uint64_t offset = begin; offset < end;) {
+    const uint64_t following = heads.next(aligned(offset) + sizeof kMagic);
+    std::string reason;
+    try {
+      const RecordExtent extent = locate_record(window, offset);
+      if (extent.end <= following) {
+        scan.offsets.push_back(offset);
+        offset = extent.end;
+        continue;
+      }
+      reason = FormatError(file.path(), offset, "a record of at most " + std::to_string(following - offset) + " bytes",
+                           std::to_string(extent.end - offset) + "; another one begins before its end").what();
+    } catch (const FormatError& error) {
+      reason = error.what();
+    }
+    scan.damages.push_back({offset, following, std::move(reason)});
+    offset = following;
+  }
+  return scan;
 }
 
 std::optional<RecordExtent> RecordReader::locate_next() {

@@ -36,6 +36,22 @@ std::pair<uint64_t, uint64_t> part_range(File& file, uint64_t index, uint64_t co
 // Offsets of the records that begin in [begin, end).
 std::vector<uint64_t> record_offsets(File& file, uint64_t begin, uint64_t end);
 
+// Bytes [begin, end) of a file that belong to no intact record.
+struct Damage {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  std::string reason;
+};
+
+struct Scan {
+  std::vector<uint64_t> offsets;  // of the intact records
+  std::vector<Damage> damages;
+};
+
+// The intact records that begin in [begin, end), and what lies between them.  Reads every byte: an aligned magic begins
+// a part, so a record whose length reaches beyond the next beginning of a record is damaged.
+Scan scan_records(File& file, uint64_t begin, uint64_t end);
+
 // A file and a position in it.
 // Threads: `file()` may be used by several threads at once; the position is guarded by `mutex()`.
 class RecordReader {

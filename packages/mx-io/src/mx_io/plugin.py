@@ -19,8 +19,10 @@ MX_HOOK_API = (1, 0)
 
 _ITERATORS = {
     "CSVIter": "mx_io.iterators.csv:CSVIter",
+    "ImageRecordInt8Iter": "mx_io.iterators.image_record:ImageRecordInt8Iter",
     "ImageRecordIter": "mx_io.iterators.image_record:ImageRecordIter",
     "ImageRecordUInt8Iter": "mx_io.iterators.image_record:ImageRecordUInt8Iter",
+    "ImageSourceIter": "mx_io.iterators.image_batches:ImageSourceIter",
     "MNISTIter": "mx_io.iterators.mnist:MNISTIter",
     "NDArrayIter": "mx_io.iterators.ndarray_iter:NDArrayIter",
 }

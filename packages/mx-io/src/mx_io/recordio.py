@@ -118,6 +118,14 @@ class MXRecordIO:
         """
         return self._open_reader().offsets(part_index, num_parts)
 
+    def scan(self, part_index: int = 0, num_parts: int = 1) -> tuple[list[int], list[tuple[int, int, str]]]:
+        """Byte offsets of the intact records of a part, and begin, end and reason of each damaged place in it.
+
+        It reads every byte and raises nothing about damage: after a damaged place it goes on at the next beginning of
+        a record.
+        """
+        return self._open_reader().scan(part_index, num_parts)
+
     def write(self, buf: BytesLike) -> None:
         """Append a record of fewer than 2**29 bytes."""
         self._append(buf)

@@ -27,7 +27,7 @@ std::vector<float> run(const Image& image, const AugmentOptions& options, uint32
   static AugmentScratch scratch;  // as a thread keeps it, dirty from the image before
   RecordRandom random(9, epoch, record);
   std::vector<float> out(options.channels * options.height * options.width);
-  write_planes(augment(image.view(), options, random, scratch), options, out.data());
+  write_planes(augment(image.view(), options, random, scratch), options, nullptr, out.data());
   return out;
 }
 

@@ -9,12 +9,16 @@ A codec is registered by the hook `mx_register_image_codecs`:
   channels, 0 one (grey), -1 what is stored; FileFormatError for damaged data;
 - `encode(image, quality) -> bytes` of an array of that kind.
 
+A decoder that can decode smaller images faster has a third parameter, `least_scale=None`. It may be a function: from
+height and width of the image as `decode` would return it to the least scale, at most 1, at which it may be decoded.
+
 `decode` and `encode` are called from several threads at once and should release the GIL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -25,7 +29,7 @@ import numpy.typing as npt
 from mx_core import plugins
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError, ShapeError
 from mx_core.exits import exits_refused
-from mx_core.plugins.specs import CodecSpec
+from mx_core.plugins.specs import CodecSpec, resolve
 from mx_core.signals import let_pass
 
 Pixels = npt.NDArray[np.uint8]
@@ -56,7 +60,13 @@ def luma(pixels: Pixels) -> Pixels:
     return grey
 
 
-def decode(data: bytes | bytearray | memoryview, color: int = 1) -> Pixels:
+#: From height and width of an image to the least scale, at most 1, at which it may be decoded.
+LeastScale = Callable[[int, int], float]
+
+
+def decode(
+    data: bytes | bytearray | memoryview, color: int = 1, least_scale: LeastScale | None = None
+) -> Pixels:
     """Decode an image of any installed format.
 
     Parameters
@@ -64,6 +74,9 @@ def decode(data: bytes | bytearray | memoryview, color: int = 1) -> Pixels:
     data : bytes-like
     color : {1, 0, -1}
         Three channels, one (grey), or what is stored.
+    least_scale : callable, optional
+        From height and width to the least scale, at most 1, at which the image may be decoded; codecs that cannot
+        decode at another scale than 1 do not ask.
 
     Returns
     -------
@@ -80,7 +93,7 @@ def decode(data: bytes | bytearray | memoryview, color: int = 1) -> Pixels:
     head = bytes(memoryview(data)[:HEAD_BYTES])
     for codec in codecs():
         if _recognises(codec, head):
-            return _decode_with(codec, data, color)
+            return _decode_with(codec, data, color, least_scale)
     known = ", ".join(codec.name for codec in codecs()) or "none"
     raise FileFormatError(
         f"[decode] expected an image of an installed codec ({known}), "
@@ -101,9 +114,29 @@ def _recognises(codec: CodecSpec, head: bytes) -> bool:
         return False
 
 
-def _decode_with(codec: CodecSpec, data: Any, color: int) -> Pixels:
+@lru_cache(maxsize=64)
+def _scales(decoder: Callable[..., Any]) -> bool:
+    """Whether a decoder has a parameter `least_scale`."""
+    try:
+        return "least_scale" in inspect.signature(decoder).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def readable_extensions() -> tuple[str, ...]:
+    """The extensions of files that installed codecs read, sorted."""
+    return tuple(sorted({extension for codec in codecs() for extension in codec.extensions}))
+
+
+def writable_extensions() -> tuple[str, ...]:
+    """The extensions of files that installed codecs write, sorted."""
+    return tuple(sorted({e for codec in codecs() if codec.encode is not None for e in codec.extensions}))
+
+
+def _decode_with(codec: CodecSpec, data: Any, color: int, least_scale: LeastScale | None) -> Pixels:
+    more = {} if least_scale is None or not _scales(resolve(codec.decode)) else {"least_scale": least_scale}
     with damage_reported(codec.name, data), exits_refused(f"[{codec.name}] decode"):
-        pixels: Pixels = codec.decode(data, color)
+        pixels: Pixels = codec.decode(data, color, **more)
     if pixels.ndim != 3 or pixels.dtype != np.uint8:
         raise ShapeError(
             f"[{codec.name}] decode: expected uint8 of three axes, got {pixels.dtype} of {pixels.shape}; "
@@ -149,7 +182,7 @@ def encode(image: npt.ArrayLike, extension: str = ".jpg", quality: int = 95) -> 
             with exits_refused(f"[{codec.name}] encode"):
                 encoded: bytes = codec.encode(np.ascontiguousarray(pixels), quality)
             return encoded
-    known = sorted(e for codec in codecs() if codec.encode is not None for e in codec.extensions)
+    known = writable_extensions()
     raise ArgumentError(
         f"[encode] extension: expected one of {', '.join(known) or 'none'}, got {extension!r}"
     )

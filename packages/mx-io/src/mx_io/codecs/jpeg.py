@@ -10,12 +10,15 @@ import numpy.typing as npt
 import simplejpeg
 
 from mx_core.errors import ArgumentError, ShapeError
-from mx_io.codecs import check_size, damage_reported, luma
+from mx_io.codecs import LeastScale, check_size, damage_reported, luma
 from mx_io.codecs.orientation import jpeg_orientation, upright
 
 
-def decode(data: Any, color: int) -> npt.NDArray[np.uint8]:
-    """Decode; images with an EXIF orientation are rotated upright unless `color` is -1."""
+def decode(data: Any, color: int, least_scale: LeastScale | None = None) -> npt.NDArray[np.uint8]:
+    """Decode; images with an EXIF orientation are rotated upright unless `color` is -1.
+
+    With `least_scale` the image may come at a half, a quarter or an eighth of its size.
+    """
     with damage_reported("jpeg", data):
         height, width, stored, _ = simplejpeg.decode_jpeg_header(data, strict=False)
         check_size(height, width, "jpeg")
@@ -23,19 +26,30 @@ def decode(data: Any, color: int) -> npt.NDArray[np.uint8]:
             pixels = _from_inks(_decode(data, "CMYK"), color)
         else:
             grey = color == 0 or (color == -1 and stored.upper() == "GRAY")
-            pixels = _decode(data, "GRAY" if grey else "RGB")
+            scaled = {} if least_scale is None else _smaller(data, color, height, width, least_scale)
+            pixels = _decode(data, "GRAY" if grey else "RGB", **scaled)
     return pixels if color == -1 else upright(pixels, jpeg_orientation(data))
 
 
-def _decode(data: Any, colorspace: str) -> npt.NDArray[np.uint8]:
+def _smaller(data: Any, color: int, height: int, width: int, least_scale: LeastScale) -> dict[str, int]:
+    """What the library needs for decoding at the least of 1/2, 1/4 and 1/8 that is allowed; nothing for the whole."""
+    turned = color != -1 and jpeg_orientation(data) >= 5
+    scale = least_scale(width, height) if turned else least_scale(height, width)
+    divisor = next((divisor for divisor in (8, 4, 2) if scale * divisor <= 1), 1)
+    if divisor == 1:
+        return {}
+    return {"min_height": -(-height // divisor), "min_width": -(-width // divisor), "min_factor": divisor}
+
+
+def _decode(data: Any, colorspace: str, **scaled: int) -> npt.NDArray[np.uint8]:
     pixels: npt.NDArray[np.uint8]
     try:
-        pixels = simplejpeg.decode_jpeg(data, colorspace=colorspace)
+        pixels = simplejpeg.decode_jpeg(data, colorspace=colorspace, **scaled)
     except ValueError as error:
         # Stray bytes between two markers lose no pixel, and some cameras write them; truncation does.
         if "extraneous bytes" not in str(error):
             raise
-        pixels = simplejpeg.decode_jpeg(data, colorspace=colorspace, strict=False)
+        pixels = simplejpeg.decode_jpeg(data, colorspace=colorspace, strict=False, **scaled)
     return pixels
 
 

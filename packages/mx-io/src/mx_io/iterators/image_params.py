@@ -15,12 +15,9 @@ _NORMALISING = (
 )  # fmt: skip
 
 
-class ImageRecordParams(Params):
-    """Of `ImageRecordIter`."""
+class ImageParams(Params):
+    """Of all iterators of images."""
 
-    path_imgrec: str = required("record file")
-    path_imgidx: str = opt("", "index file; parts are then equal numbers of records instead of bytes")
-    path_imglist: str = opt("", "list file whose labels replace those of the records, by number")
     data_shape: Shape = required("(channels, height, width) of an example")
     batch_size: int = required("examples in a batch", lower=1)
     label_width: int = opt(1, "labels of an example", lower=1)
@@ -40,7 +37,20 @@ class ImageRecordParams(Params):
     ctx: str = opt("gpu", "accepted; batches are in CPU memory", choices=("cpu", "gpu"))
     device_id: int = opt(0, "accepted")
     verbose: bool = opt(True, "accepted; nothing is printed")
-    aug_seq: str = opt("aug_default", "accepted", choices=("aug_default",))
+    aug_seq: str = opt(
+        "aug_default",
+        "names of augmenters, with commas between, or a list of them or of their names; aug_default stands for the "
+        "geometry and the colours below",
+    )
+    on_error: str = opt(
+        "raise",
+        "what happens with an example that cannot be read: raise, or skip, which counts it in `skipped`",
+        choices=("raise", "skip"),
+    )
+    scaled_decoding: bool = opt(
+        False,
+        "decode JPEG images at 1/2, 1/4 or 1/8 of their size where augmentation shrinks them at least as far",
+    )
     # geometry
     resize: int = opt(-1, "new length of the shorter side", upper=32768)
     max_rotate_angle: int = opt(0, "rotate by up to so many degrees", lower=0)
@@ -76,7 +86,9 @@ class ImageRecordParams(Params):
     # normalisation
     mirror: bool = opt(False, "mirror every image")
     rand_mirror: bool = opt(False, "mirror every other image, at random")
-    mean_img: str = opt("", "not supported; give mean_r, mean_g, mean_b")
+    mean_img: str = opt(
+        "", "file of a mean image, instead of mean_r, …; computed and written if there is none"
+    )
     mean_r: float = opt(0.0, "subtracted from red, or grey")
     mean_g: float = opt(0.0, "subtracted from green")
     mean_b: float = opt(0.0, "subtracted from blue")
@@ -90,6 +102,22 @@ class ImageRecordParams(Params):
     max_random_illumination: float = opt(0.0, "random shift", lower=0)
 
 
+class ImageRecordParams(ImageParams, leading=True):
+    """Of `ImageRecordIter`."""
+
+    path_imgrec: str = required("record file")
+    path_imgidx: str = opt("", "index file; parts are then equal numbers of records instead of bytes")
+    path_imglist: str = opt("", "list file whose labels replace those of the records, by number")
+
+
+#: Native steps that change shapes and colours, and those that mirror and normalise.
+GEOMETRY = (
+    "resize", "max_rotate_angle", "rotate", "max_shear_ratio", "min_random_scale", "max_random_scale", "min_img_size",
+    "max_img_size", "pad", "fill_value", "rand_crop", "random_resized_crop", "min_crop_size", "max_crop_size",
+    "min_random_area", "max_random_area", "max_aspect_ratio", "inter_method", "brightness", "contrast", "saturation",
+    "pca_noise", "random_h", "random_s", "random_l",
+)  # fmt: skip
+_FINISHING = ("mirror", "rand_mirror", "scale", "max_random_contrast", "max_random_illumination")
 #: Parameters that the iterators of plain bytes do not have.
 NORMALISING = frozenset(_NORMALISING)
 
@@ -99,28 +127,39 @@ def augment_options(p: Any, op: str) -> Any:
     shape = p.data_shape
     if len(shape) != 3 or shape[0] not in (1, 3, 4) or min(shape) < 1:
         raise ArgumentError(f"[{op}] data_shape: expected (1, 3 or 4, height, width), got {tuple(shape)}")
-    if p.mean_img:
-        raise ArgumentError(
-            f"[{op}] mean_img: expected '', got {p.mean_img!r}; give mean_r, mean_g and mean_b instead"
-        )
     if 0.0 in (p.std_r, p.std_g, p.std_b, p.std_a):
         raise ArgumentError(f"[{op}] std_r, std_g, std_b, std_a: expected values other than 0")
     _check_together(p, op)
     options = _core.AugmentOptions()
     options.channels, options.height, options.width = shape
     options.min_aspect_ratio = -1.0 if p.min_aspect_ratio is None else p.min_aspect_ratio
-    for name in (
-        "resize", "max_rotate_angle", "rotate", "max_shear_ratio", "min_random_scale", "max_random_scale",
-        "min_img_size", "max_img_size", "pad", "fill_value", "rand_crop", "random_resized_crop",
-        "min_crop_size", "max_crop_size", "min_random_area", "max_random_area", "max_aspect_ratio",
-        "inter_method", "brightness", "contrast", "saturation", "pca_noise", "random_h", "random_s",
-        "random_l", "mirror", "rand_mirror", "scale", "max_random_contrast", "max_random_illumination",
-    ):  # fmt: skip
+    for name in (*GEOMETRY, *_FINISHING):
         setattr(options, name, getattr(p, name))
     options.set_mean([p.mean_r, p.mean_g, p.mean_b, p.mean_a])
     options.set_std([p.std_r, p.std_g, p.std_b, p.std_a])
     options.check()
     return options
+
+
+def finishing_options(p: Any) -> Any:
+    """Options of mirroring and normalising alone, for images that have their shape."""
+    options = _core.AugmentOptions()
+    options.channels, options.height, options.width = p.data_shape
+    for name in _FINISHING:
+        setattr(options, name, getattr(p, name))
+    options.set_mean([p.mean_r, p.mean_g, p.mean_b, p.mean_a])
+    options.set_std([p.std_r, p.std_g, p.std_b, p.std_a])
+    return options
+
+
+def plain_options(options: Any, p: Any) -> Any:
+    """`augment_options` without mirroring and normalising, for what a mean image is the mean of."""
+    plain = _core.AugmentOptions()
+    plain.channels, plain.height, plain.width = p.data_shape
+    for name in GEOMETRY:
+        setattr(plain, name, getattr(options, name))
+    plain.min_aspect_ratio = options.min_aspect_ratio
+    return plain
 
 
 def _check_together(p: Any, op: str) -> None:

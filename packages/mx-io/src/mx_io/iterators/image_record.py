@@ -3,27 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from mx_core import dtypes
-from mx_core.errors import ArgumentError
-from mx_io.arrays import to_ndarray
-from mx_io.iterators.base import DataBatch, DataDesc, FileIter
-from mx_io.iterators.buffers import BufferPool
 from mx_io.iterators.documentation import documented
-from mx_io.iterators.image_params import NORMALISING, ImageRecordParams, augment_options
-from mx_io.iterators.image_source import ImageBuffers, ImageMemory, ImageSource
-from mx_io.iterators.order import BatchPlan, ExampleOrder
-from mx_io.iterators.prefetch import Prefetcher
-from mx_io.iterators.states import whole_number
+from mx_io.iterators.image_batches import ImageSourceIter
+from mx_io.iterators.image_params import ImageRecordParams
+from mx_io.pipeline.records import RecordSource
 
 
 @documented(ImageRecordParams)
-class ImageRecordIter(FileIter):
+class ImageRecordIter(ImageSourceIter):
     """Iterate over the images of a record file.
 
     Images are read, decoded, augmented and normalised by `preprocess_threads` threads, up to
@@ -41,11 +30,14 @@ class ImageRecordIter(FileIter):
     ----------
     provide_data, provide_label : list of DataDesc
         Data (batch, channels, height, width); labels (batch,), or (batch, label_width) for more than one.
+    skipped, errors
+        As of `ImageSourceIter`.
 
     Raises
     ------
     ArgumentError, OSError, FileFormatError
-        At construction: parameters, a missing file, a damaged file when it has no index.
+        At construction: parameters, a missing file, a damaged file when it has no index (unless
+        `on_error="skip"`), a mean image of another shape.
     FileFormatError
         By `next()`: a record or an image is damaged; names file, record and byte. It is raised again until
         `reset()`.
@@ -59,76 +51,21 @@ class ImageRecordIter(FileIter):
     construction.
     """
 
-    _normalises = True
-    _default_dtype = "float32"
+    _params = ImageRecordParams
 
     def __init__(self, data_name: str = "data", label_name: str = "softmax_label", **kwargs: Any) -> None:
         op = type(self).__name__
-        if not self._normalises and (given := sorted(NORMALISING.intersection(kwargs))):
-            raise ArgumentError(f"[{op}] cannot find argument {given[0]!r}: pixels are not normalised here")
-        p: Any = ImageRecordParams.parse(kwargs, op=op)
-        super().__init__(p.batch_size)
-        options = augment_options(p, op)
-        self._dtype = self._result_dtype(p.dtype, op)
-        self._source = ImageSource(p, options, op)
-        self._order = ExampleOrder(
-            len(self._source.offsets),
-            p.batch_size,
-            shuffle=p.shuffle or p.shuffle_chunk_size > 0,
-            seed=p.seed + p.shuffle_chunk_seed,
-            tail="round" if p.round_batch else "pad",
-        )
-        shape = (p.batch_size, *p.data_shape)
-        label_shape = (p.batch_size,) if p.label_width == 1 else (p.batch_size, p.label_width)
-        self.provide_data = [DataDesc(data_name, shape, self._dtype.type)]
-        self.provide_label = [DataDesc(label_name, label_shape, np.float32)]
-        depth = max(1, min(p.prefetch_buffer, 16))
-        native = np.uint8 if self._dtype == np.uint8 else np.float32
-        memory = ImageMemory(BufferPool(shape, native, keep=depth + 2), p.label_width)
-        self._prefetcher: Prefetcher[BatchPlan, ImageBuffers] = Prefetcher(
-            memory.allocate, self._source.fill, lambda plan: len(plan.examples), p.preprocess_threads, depth
-        )
-        self._prefetcher.start(self._order.epoch())
+        steps, p = self._parsed(kwargs, op)
+        source = record_source(p, op)
+        source.check_labels(p.label_width)
+        self._begin(source, steps, p, op, data_name, label_name)
 
-    def _result_dtype(self, dtype: str | None, op: str) -> np.dtype[Any]:
-        name = dtype or self._default_dtype
-        allowed = ("float32", "float64", "float16", "bfloat16", "uint8") if self._normalises else ("uint8",)
-        if name not in allowed:
-            raise ArgumentError(f"[{op}] dtype: expected one of {', '.join(allowed)}, got {name!r}")
-        return dtypes.numpy_dtype(dtypes.code(name))
 
-    def reset(self) -> None:
-        """Begin the next epoch; what was prepared of this one is dropped."""
-        self._current = None
-        self._prefetcher.start(self._order.epoch())
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where the iterator is, between two epochs."""
-        return {"position": self._order.position}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Begins the epoch that an iterator of the same data was to begin when `state_dict` was called.
-
-        Raises
-        ------
-        ArgumentError  the state is something else; nothing changes
-        """
-        self._order.position = whole_number(state, "position", type(self).__name__)
-        self.reset()
-
-    def close(self) -> None:
-        """End the threads and close the file; the iterator cannot be used afterwards."""
-        self._prefetcher.close()
-        self._source.close()
-
-    def _make(self) -> DataBatch:
-        plan, buffers = self._prefetcher.next()
-        self._order.consumed(plan)
-        data: npt.NDArray[Any] = buffers.data
-        if data.dtype != self._dtype:
-            data = data.astype(self._dtype)
-        label = buffers.label.reshape(self.provide_label[0].shape)
-        return DataBatch([to_ndarray(data)], [to_ndarray(label)], plan.pad, buffers.index)
+def record_source(p: Any, op: str) -> RecordSource:
+    """The records that parameters describe."""
+    return RecordSource(
+        p.path_imgrec, p.path_imgidx, p.path_imglist, p.part_index, p.num_parts, p.on_error == "skip", op
+    )
 
 
 class ImageRecordUInt8Iter(ImageRecordIter):
@@ -136,3 +73,10 @@ class ImageRecordUInt8Iter(ImageRecordIter):
 
     _normalises = False
     _default_dtype = "uint8"
+
+
+class ImageRecordInt8Iter(ImageRecordIter):
+    """`ImageRecordIter` whose data are the pixels themselves as int8, not normalised; those above 127 become 127."""
+
+    _normalises = False
+    _default_dtype = "int8"
