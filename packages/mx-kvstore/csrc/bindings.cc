@@ -61,7 +61,7 @@ void expand_memory(int bits, float threshold, const Words& codes, Floats& out, b
     const auto* from = reinterpret_cast<const uint8_t*>(codes.data());
     float* to = out.mutable_data();
     const GilRelease released;
-    expand(code, threshold, from, to, n, add);
+    Expander(code, threshold)(from, to, n, add);
   });
 }
 

@@ -118,55 +118,41 @@ MX_KV_AVX2 void one_bit_by_avx2(float threshold, const float* gradient, float* r
 
 #endif
 
-// For every byte the values that its codes stand for.
+// `table` has the values of every byte, one after the other.
 template <int64_t kValues>
-class Values {
- public:
-  explicit Values(Code code, float threshold) noexcept {
-    const float of_two[4] = {0.0f, 0.0f, -threshold, threshold};
-    for (int byte = 0; byte < 256; ++byte) {
-      for (int64_t i = 0; i < kValues; ++i) {
-        const int bits = byte >> (code == Code::kOneBit ? 7 - i : 6 - 2 * i);
-        table_[byte][i] = code == Code::kOneBit ? ((bits & 1) != 0 ? 1.0f : -1.0f) : of_two[bits & 3];
-      }
+MX_KV_INLINE void expand_bytes(const float* table, const uint8_t* codes, float* values, int64_t n, bool add) noexcept {
+  const int64_t whole = n / kValues;
+  if (add) {
+    for (int64_t i = 0; i < whole; ++i) {
+      const float* from = table + codes[i] * kValues;
+      float* to = values + i * kValues;
+      for (int64_t j = 0; j < kValues; ++j) to[j] += from[j];
+    }
+  } else {
+    for (int64_t i = 0; i < whole; ++i) {
+      std::memcpy(values + i * kValues, table + codes[i] * kValues, kValues * sizeof(float));
     }
   }
-
-  MX_KV_INLINE void expand(const uint8_t* codes, float* values, int64_t n, bool add) const noexcept {
-    const int64_t whole = n / kValues;
-    if (add) {
-      for (int64_t i = 0; i < whole; ++i) {
-        const float* from = table_[codes[i]];
-        float* to = values + i * kValues;
-        for (int64_t j = 0; j < kValues; ++j) to[j] += from[j];
-      }
-    } else {
-      for (int64_t i = 0; i < whole; ++i) std::memcpy(values + i * kValues, table_[codes[i]], sizeof table_[0]);
-    }
-    for (int64_t i = whole * kValues; i < n; ++i) {
-      const float value = table_[codes[whole]][i - whole * kValues];
-      values[i] = add ? values[i] + value : value;
-    }
+  for (int64_t i = whole * kValues; i < n; ++i) {
+    const float value = table[codes[whole] * kValues + i - whole * kValues];
+    values[i] = add ? values[i] + value : value;
   }
-
- private:
-  alignas(64) float table_[256][kValues];
-};
-
-template <int64_t kValues>
-void expand_plainly(const Values<kValues>& table, const uint8_t* codes, float* values, int64_t n, bool add) noexcept {
-  table.expand(codes, values, n, add);
 }
 
 template <int64_t kValues>
-MX_KV_AVX2 void expand_by_avx2(const Values<kValues>& table, const uint8_t* codes, float* values, int64_t n,
-                               bool add) noexcept {
-  table.expand(codes, values, n, add);
+void expand_plainly(const float* table, const uint8_t* codes, float* values, int64_t n, bool add) noexcept {
+  expand_bytes<kValues>(table, codes, values, n, add);
 }
 
 template <int64_t kValues>
-void expand_by(const Values<kValues>& table, const uint8_t* codes, float* values, int64_t n, bool add) noexcept {
-  has_avx2() ? expand_by_avx2(table, codes, values, n, add) : expand_plainly(table, codes, values, n, add);
+MX_KV_AVX2 void expand_by_avx2(const float* table, const uint8_t* codes, float* values, int64_t n, bool add) noexcept {
+  expand_bytes<kValues>(table, codes, values, n, add);
+}
+
+template <int64_t kValues>
+void expand_by(const float* table, const uint8_t* codes, float* values, int64_t n, bool add) noexcept {
+  has_avx2() ? expand_by_avx2<kValues>(table, codes, values, n, add)
+             : expand_plainly<kValues>(table, codes, values, n, add);
 }
 
 }  // namespace
@@ -191,12 +177,19 @@ void compress(Code code, float threshold, const float* gradient, float* residual
   for (int64_t i = (n + per_byte(code) - 1) / per_byte(code); i < code_bytes(code, n); ++i) codes[i] = 0;
 }
 
-void expand(Code code, float threshold, const uint8_t* codes, float* values, int64_t n, bool add) noexcept {
-  if (code == Code::kOneBit) {
-    expand_by(Values<8>(code, threshold), codes, values, n, add);
-  } else {
-    expand_by(Values<4>(code, threshold), codes, values, n, add);
+Expander::Expander(Code code, float threshold) noexcept : code_(code) {
+  const float of_two[4] = {0.0f, 0.0f, -threshold, threshold};
+  const int per = static_cast<int>(per_byte(code));
+  for (int byte = 0; byte < 256; ++byte) {
+    for (int i = 0; i < per; ++i) {
+      const bool one = (byte >> (7 - i) & 1) != 0;
+      table_[byte * per + i] = code == Code::kOneBit ? (one ? 1.0f : -1.0f) : of_two[byte >> (6 - 2 * (i % 4)) & 3];
+    }
   }
+}
+
+void Expander::operator()(const uint8_t* codes, float* values, int64_t n, bool add) const noexcept {
+  code_ == Code::kOneBit ? expand_by<8>(table_, codes, values, n, add) : expand_by<4>(table_, codes, values, n, add);
 }
 
 }  // namespace mx::kv

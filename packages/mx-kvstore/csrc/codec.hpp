@@ -29,7 +29,16 @@ constexpr int64_t code_bytes(Code code, int64_t n) noexcept {
 // that begin at multiples of 32 at the same time.
 void compress(Code code, float threshold, const float* gradient, float* residual, uint8_t* codes, int64_t n) noexcept;
 
-// Writes the values of codes to `values`, or adds them.
-void expand(Code code, float threshold, const uint8_t* codes, float* values, int64_t n, bool add) noexcept;
+// What codes stand for, by bytes.  Threads: any.
+class Expander {
+ public:
+  Expander(Code code, float threshold) noexcept;
+  // Writes the values of codes to `values`, or adds them.
+  void operator()(const uint8_t* codes, float* values, int64_t n, bool add) const noexcept;
+
+ private:
+  const Code code_;
+  alignas(64) float table_[256 * 8];  // of two bits the first half
+};
 
 }  // namespace mx::kv

@@ -150,13 +150,15 @@ void push_compress(const Tables& tables, Code code, float threshold, mx_array* g
 void push_expand(const Tables& tables, Code code, float threshold, const std::vector<mx_array*>& codes,
                  mx_array* target, int32_t priority) {
   struct Memory {
-    Memory(const mx_invoke_api* invoke, const std::vector<mx_array*>& codes, mx_array* target)
-        : reads(invoke, codes), writes(invoke, {target}) {}
+    Memory(const mx_invoke_api* invoke, Code code, float threshold, const std::vector<mx_array*>& codes,
+           mx_array* target)
+        : reads(invoke, codes), writes(invoke, {target}), expander(code, threshold) {}
     const Arrays reads, writes;
+    const Expander expander;
     std::vector<const uint8_t*> codes;
     float* target = nullptr;
   };
-  auto memory = std::make_shared<Memory>(tables.invoke, codes, target);
+  auto memory = std::make_shared<Memory>(tables.invoke, code, threshold, codes, target);
   const int64_t n = elements_of(memory->writes.tensor(0, false));
   check_array(memory->writes, 0, MX_FLOAT32, n);
   for (size_t i = 0; i < codes.size(); ++i) check_array(memory->reads, i, MX_FLOAT32, words_of(code, n));
@@ -166,12 +168,12 @@ void push_expand(const Tables& tables, Code code, float threshold, const std::ve
     }
     memory->target = static_cast<float*>(memory->writes.tensor(0, true).data);
   };
-  const auto body = [memory, code, threshold](int64_t begin, int64_t end) {
+  const auto body = [memory, code](int64_t begin, int64_t end) {
     constexpr int64_t kTile = 8192;  // elements: stay in the cache while further codes are added
     for (int64_t at = begin; at < end; at += kTile) {
       const int64_t n = std::min(kTile, end - at);
       for (size_t i = 0; i < memory->codes.size(); ++i) {
-        expand(code, threshold, memory->codes[i] + at / per_byte(code), memory->target + at, n, i > 0);
+        memory->expander(memory->codes[i] + at / per_byte(code), memory->target + at, n, i > 0);
       }
     }
   };

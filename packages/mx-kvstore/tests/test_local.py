@@ -14,6 +14,7 @@ import mx_kvstore
 from mx_core.context import Context, cpu
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_core.testing import KVStoreContract
+from mx_kvstore import reduction
 from mx_ndarray import autograd, nd
 
 SHAPE = (4, 4)
@@ -31,6 +32,14 @@ class TestLocal(KVStoreContract):
 class TestDevice(TestLocal):
     def make_store(self) -> Any:
         return mx_kvstore.create("device")
+
+
+class TestAway(TestDevice):
+    """As on devices whose memory native loops cannot reach: copies and operators do it all."""
+
+    @pytest.fixture(autouse=True)
+    def away(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(reduction, "_HOST", frozenset())
 
 
 def full(value: float, device: int = 0) -> Any:

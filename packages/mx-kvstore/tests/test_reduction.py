@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -211,3 +214,32 @@ def test_threads_push_long_and_short_keys_at_once() -> None:
     for thread in threads:
         thread.join()
     assert not failures, failures
+
+
+ENGINES = """
+import numpy as np, mx_kvstore
+from mx_core import cpu, services
+from mx_ndarray import nd
+assert services.engine().name == {name!r}, services.engine().name
+for n in (3, {long}):
+    for compressed in (False, True):
+        store = mx_kvstore.create("device")
+        if compressed:
+            store.set_gradient_compression({{"type": "2bit", "threshold": 1}})
+        store.init("w", nd.zeros((n,)))
+        for _ in range(3):
+            outs = [nd.zeros((n,), ctx=cpu(i)) for i in range(3)]
+            store.pushpull("w", [nd.ones((n,), ctx=cpu(i)) for i in range(3)], out=outs)
+            assert all((out.asnumpy() == 3).all() for out in outs)
+print("done")
+"""
+
+
+@pytest.mark.parametrize("name", ["NaiveEngine", "DebugEngine", "ThreadedEngine"])
+def test_on_every_engine(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ENGINES.format(name=name, long=LONG)],
+        env=os.environ | {"MX_ENGINE_TYPE": name},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.stdout == "done\n", done.stdout + done.stderr

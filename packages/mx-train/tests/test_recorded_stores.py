@@ -28,7 +28,8 @@ def test_values_after_each_push(case: Any, fused: bool) -> None:
         store.set_gradient_compression(case["compression"])
     store.init("w", nd.array(case["first"], dtype=dtype))
     if case["updates"]:
-        store.set_optimizer(optimizer.Test(rescale_grad=0.5))
+        name, arguments = case["updates"]
+        store.set_optimizer(optimizer.create(name, **arguments))
     for pushed, expected in zip(case["pushed"], case["pulled"], strict=True):
         arrays = [nd.array(each, ctx=cpu(i), dtype=dtype) for i, each in enumerate(pushed)]
         outs = [nd.zeros(len(expected), ctx=cpu(i), dtype=dtype) for i in range(len(pushed))]

@@ -14,7 +14,10 @@ from mxnet import nd
 
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "training", "kvstore.json")
 
-#: type of the store, parameters of compression, type of elements, arrays of a push, elements, whether it updates
+#: optimizers by name, with their arguments
+TEST = ("Test", {"rescale_grad": 0.5})
+PRECISE = ("SGD", {"learning_rate": 2.0**-10, "momentum": 0.5, "multi_precision": True})
+#: type of the store, parameters of compression, type of elements, arrays of a push, elements, optimizer
 CASES = [
     (kind, compression, dtype, count, size, updates)
     for kind, compression in (
@@ -24,9 +27,9 @@ CASES = [
         ("device", {"type": "2bit", "threshold": 0.375}),
     )
     for dtype in (("float32",) if compression else ("float32", "float64", "float16", "int32"))
-    for count, size, updates in ((1, 5, False), (2, 16, True), (3, 33, False), (4, 40, True))
+    for count, size, updates in ((1, 5, None), (2, 16, TEST), (3, 33, None), (4, 40, TEST))
     if not (updates and dtype == "int32")
-]
+] + [(kind, None, "float16", 2, 20, PRECISE) for kind in ("local", "device")]
 
 
 def compute(number, kind, compression, dtype, count, size, updates):
@@ -43,7 +46,8 @@ def compute(number, kind, compression, dtype, count, size, updates):
     first = drawn()
     store.init("w", nd.array(first, dtype=dtype))
     if updates:
-        store.set_optimizer(mx.optimizer.Test(rescale_grad=0.5))
+        name, arguments = updates
+        store.set_optimizer(mx.optimizer.create(name, **arguments))
     found = {
         "kind": kind,
         "compression": compression,

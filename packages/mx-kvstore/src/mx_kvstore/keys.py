@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from mx_core.errors import ArgumentError
@@ -24,9 +25,9 @@ def as_key(key: Any) -> Key:
     """
     if type(key) is int or isinstance(key, str):
         return key
-    if isinstance(key, bool) or not hasattr(key, "__index__"):
+    if isinstance(key, bool) or not isinstance(key, Integral):
         raise ArgumentError(f"[KVStore] key: expected an int or a str, got {key!r}")
-    return int(key.__index__())
+    return int(key)
 
 
 def as_priority(value: Any) -> int:
@@ -37,9 +38,9 @@ def as_priority(value: Any) -> int:
     ArgumentError
         It is no such number.
     """
-    if not hasattr(value, "__index__") or not -(2**31) <= value.__index__() < 2**31:
+    if not isinstance(value, Integral) or not -(2**31) <= value < 2**31:
         raise ArgumentError(f"[KVStore] priority: expected an integer of 32 bits, got {value!r}")
-    return int(value.__index__())
+    return int(value)
 
 
 def pairs(keys: Any, values: Any, what: str) -> Given:

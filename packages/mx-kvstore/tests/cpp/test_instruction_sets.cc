@@ -39,8 +39,9 @@ void codes() {
           std::vector<float> residual = start, out(gradient.size(), 3);
           std::vector<uint8_t> bytes(static_cast<size_t>(code_bytes(code, count)), 0xff);
           compress(code, 0.3f, gradient.data() + offset, residual.data() + offset, bytes.data(), count);
-          expand(code, 0.3f, bytes.data(), out.data() + offset, count, false);
-          expand(code, 0.3f, bytes.data(), out.data() + offset, count, true);
+          const Expander expand(code, 0.3f);
+          expand(bytes.data(), out.data() + offset, count, false);
+          expand(bytes.data(), out.data() + offset, count, true);
           std::vector<char> all(bytes.begin(), bytes.end());
           for (const auto* floats : {&residual, &out}) {
             const auto* begin = reinterpret_cast<const char*>(floats->data());
