@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -107,3 +108,27 @@ def test_a_program_that_is_not_there_is_told() -> None:
 def test_ends_are_described() -> None:
     assert described(3) == "has ended with exit status 3"
     assert described(-9) == "was killed by signal 9 (SIGKILL)"
+
+
+def test_mxnet_s_launcher_starts_jobs_too(start: Any, tmp_path: Path) -> None:
+    """Every process runs the program, and DMLC_ROLE says what it is."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    told = {"DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": str(port), "DMLC_NUM_WORKER": "2",
+            "DMLC_NUM_SERVER": "1", "XDG_RUNTIME_DIR": str(tmp_path)}  # fmt: skip
+    program = """
+import mx
+store = mx.kv.create("dist_sync")
+store.init(3, mx.nd.zeros((2,)))
+store.set_optimizer(mx.optimizer.create("test"))
+out = mx.nd.zeros((2,))
+store.pushpull(3, mx.nd.ones((2,)) * (store.rank + 1), out=out)
+assert (out.asnumpy() == 3).all(), out
+print("worker", store.rank, "has the sum")
+"""
+    roles = ("worker", "server", "worker", "scheduler")
+    jobs = [start(program, 1, runner=("env",), **told, DMLC_ROLE=role) for role in roles]
+    for job, role in zip(jobs, roles, strict=True):
+        assert job.wait() == 0, (role, job.text)
+        assert ("has the sum" in job.text) == (role == "worker")
+    assert not list(tmp_path.glob("mx-kvstore-*/*")), "the secret is left behind"

@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from mx_core.errors import ArgumentError
-from mx_kvstore_mpi import world
+from mx_kvstore_mpi import settings, world
 from mx_kvstore_mpi.requests import Requests
+from mx_kvstore_mpi.roles import end_as
 from mx_kvstore_mpi.rounds import Rounds
 from mx_kvstore_mpi.server_store import ServerStore
 from mx_kvstore_mpi.store import SyncStore
@@ -31,6 +32,10 @@ def make(name: str) -> Any:
     NoJobError     the process was started by no launcher
     MXNetError     the job has failed
     """
+    if world.current() is None:
+        place = settings.place()
+        if place.role == "scheduler" or (place.role == "server" and place.workers):
+            end_as(place)
     joined = world.join(_exchange)
     if joined.job.servers:
         return ServerStore(name, joined)

@@ -103,6 +103,11 @@ class Hub:
         for member in members:
             member.channel.close()
 
+    @property
+    def begun(self) -> bool:
+        """Whether all processes have come."""
+        return self._meeting is not None
+
     def wait(self, timeout: float | None = None) -> bool:
         """Blocks until every process that ever came has gone; False when the time ran out."""
         return self._all_gone.wait(timeout)
@@ -176,7 +181,7 @@ class Hub:
         channel.close()
         with self._lock:
             member.lost = True
-            if all(each.lost for each in self._members.values()):
+            if self._meeting is not None and all(each.lost for each in self._members.values()):
                 self._all_gone.set()
 
     def _begin(self) -> None:

@@ -104,6 +104,7 @@ class Launch:
         self._plan = plan
         self._processes: list[Process] = []
         self._failed: int | None = None
+        self._over: set[int] = set()
         token = new_token()
         address = (_own_address(plan.hosts), 0) if plan.hosts else ("127.0.0.1", 0)
         self._hub = Hub(plan.job, token, address, SILENCE, self._explain)
@@ -134,7 +135,8 @@ class Launch:
         if status != 0:
             self._hub.report(number, described(status))
             return True
-        return all(self._processes[each].poll() is not None for each in job.numbers("worker"))
+        self._over.add(number)
+        return self._over >= set(job.numbers("worker"))
 
     def run(self) -> int:
         """Starts everything and waits for its end; the exit status: 0, or that of the first that failed."""

@@ -11,6 +11,7 @@ import threading
 import time
 from typing import Any
 
+from mx_kvstore_mpi import tokens
 from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
 from mx_kvstore_mpi.faults import Fault
 from mx_kvstore_mpi.hub import BEAT, SILENCE
@@ -45,7 +46,7 @@ class Membership:
         assert place.hub is not None
         self._place = place
         self._sending = threading.Lock()
-        self._channel = _reach(place, timeout)
+        self._channel, self._token = _reach(place, timeout)
         self._finish = threading.Event()
         self._answered = threading.Event()
         self._statuses: list[str] = []
@@ -102,7 +103,7 @@ class Membership:
     def meeting(self) -> socket.socket:
         """A connection on which the hub speaks PMI."""
         assert self._place.hub is not None
-        channel = connect(self._place.hub, self._place.token)
+        channel = connect(self._place.hub, self._token)
         channel.send({"kind": "pmi"})
         answer = channel.receive()
         if answer is None or "ready" not in answer:
@@ -202,17 +203,19 @@ def host_name() -> str:
     return name
 
 
-def _reach(place: Place, timeout: float) -> Channel:
-    """Connects to the hub, which may come later than this process."""
+def _reach(place: Place, timeout: float) -> tuple[Channel, str]:
+    """Connects to the hub, which may come later than this process; also the job's secret."""
     assert place.hub is not None
     end = time.monotonic() + timeout
     while True:
         try:
-            return connect(place.hub, place.token)
-        except OSError as error:
-            if time.monotonic() > end:
+            token = place.token or tokens.find(place.hub[1])
+            return connect(place.hub, token), token
+        except (OSError, ProtocolError) as error:
+            if isinstance(error, ProtocolError) and place.token:
+                raise
+            if time.monotonic() > end:  # else the secret may be one that a job before has left
                 where = f"{place.hub[0]}:{place.hub[1]}"
-                raise PeerTimeoutError(
-                    f"[KVStore] no hub of the job at {where} within {timeout:g} s: {error}"
-                ) from error
+                text = f"[KVStore] no hub of the job at {where} within {timeout:g} s: {error}"
+                raise PeerTimeoutError(text) from error
             time.sleep(_RETRY)
