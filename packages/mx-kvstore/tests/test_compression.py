@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +15,7 @@ from mx_core import cpu
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_kvstore.compression import Compression
 from mx_ndarray import nd
-
-sys.path.insert(0, str(Path(__file__).parent))
-import compression_model as model
+from testkit import compression as model
 
 KINDS = pytest.mark.parametrize("kind", ["2bit", "1bit"])
 floats = st.floats(-4, 4, width=32) | st.sampled_from([0.0, -0.0, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e-45])

@@ -38,7 +38,7 @@ def as_priority(value: Any) -> int:
     ArgumentError
         It is no such number.
     """
-    if not isinstance(value, Integral) or not -(2**31) <= value < 2**31:
+    if not isinstance(value, Integral) or not -(2**31) <= int(value) < 2**31:
         raise ArgumentError(f"[KVStore] priority: expected an integer of 32 bits, got {value!r}")
     return int(value)
 
