@@ -6,7 +6,7 @@ import pytest
 
 from mx_core import context
 from mx_core.errors import ArgumentError
-from mx_ndarray import nd, random
+from mx_ndarray import autograd, nd, random
 
 
 def test_equal_seeds_give_equal_arrays() -> None:
@@ -86,3 +86,24 @@ def test_integers_must_be_in_the_range_of_their_type(low: int, high: int) -> Non
 def test_integers_of_the_whole_range() -> None:
     drawn = random.randint(-(2**31), 2**31, shape=(1000,)).asnumpy()
     assert drawn.min() < -(2**30) and drawn.max() > 2**30
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (2, 3), (0,)])
+@pytest.mark.parametrize("rows", [(), (2,), (2, 3)])
+def test_log_probabilities_of_samples_have_a_gradient(rows: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    data = nd.random.uniform(0.1, 1, shape=(*rows, 5))
+    data.attach_grad()
+    with autograd.record():
+        drawn, logs = nd.random.multinomial(data, shape=shape or 1, get_prob=True, dtype="int32")
+        loss = (logs * nd.arange(1, logs.size + 1).reshape(logs.shape)).sum() if logs.size else data.sum() * 0
+    loss.backward()
+    p = data.asnumpy().reshape(-1, 5)
+    expected = np.zeros_like(p)
+    heads = np.arange(1, logs.size + 1).reshape(len(p), -1)
+    for i, each in enumerate(drawn.asnumpy().reshape(len(p), -1)):
+        np.add.at(expected[i], each, heads[i] / p[i, each])
+    np.testing.assert_allclose(data.grad.asnumpy().reshape(p.shape), expected, rtol=1e-5)
+    with autograd.record():
+        samples = nd.random.multinomial(data, shape=3, dtype="float32")
+    samples.backward()
+    assert (data.grad.asnumpy() == 0).all()

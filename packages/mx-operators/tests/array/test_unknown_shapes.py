@@ -102,3 +102,8 @@ def test_a_product_waits_for_the_axis_that_is_summed() -> None:
 def test_a_slice_of_an_unknown_extent_has_the_other_extents() -> None:
     given = {"axis": 1, "begin": 0, "end": 2}
     assert _inferred("slice_axis", given, [(2, -1, 8)], [None])[1] == ((2, -1, 8),)
+
+
+def test_no_axes_to_follow_are_refused() -> None:
+    with pytest.raises(MXNetError, match=r"lhs_axes: expected at least one axis, got \(\)"):
+        _inferred("broadcast_like", {"lhs_axes": (), "rhs_axes": ()}, [(1, 3), (2, 3)], [None])

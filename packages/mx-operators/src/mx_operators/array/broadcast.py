@@ -148,6 +148,8 @@ class BroadcastLike(_Broadcast[BroadcastLikeParam]):
             have = (1,) * (len(rhs) - len(lhs)) + tuple(lhs)
         else:
             wanted, have = list(lhs), tuple(lhs)
+            if not p.lhs_axes:
+                raise s.error("lhs_axes: expected at least one axis, got (); None is all")
             if len(p.lhs_axes) != len(p.rhs_axes or ()):
                 raise s.error(f"lhs_axes {p.lhs_axes} and rhs_axes {p.rhs_axes} differ in length")
             for a, b in zip(p.lhs_axes, p.rhs_axes or (), strict=True):

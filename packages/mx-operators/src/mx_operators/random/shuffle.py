@@ -12,6 +12,8 @@ from mx_core import dtypes, philox
 from mx_core.operator import (
     Array,
     Arrays,
+    GradientBuilder,
+    Gradients,
     NoParams,
     Operator,
     Params,
@@ -56,13 +58,12 @@ class SampleMultinomial(Operator[MultinomialParam]):
     """Indices drawn by probability: data (K,) or (N, K) of probabilities along the last axis.
 
     Each is taken over the sum of its row.  Where a probability is negative or not finite, or a row has no sum, the
-    execution fails.
+    execution fails. The gradient of a log-probability goes to the probability that was drawn, over its value.
     """
 
     name = "_sample_multinomial"
     aliases = ("sample_multinomial",)
     is_random = True
-    differentiable = False
 
     def outputs(self, p: MultinomialParam) -> tuple[str, ...]:
         """Samples, and log-probabilities with get_prob."""
@@ -82,6 +83,22 @@ class SampleMultinomial(Operator[MultinomialParam]):
         t.assign(samples, p.dtype)
         for name in log_probabilities:
             t.assign(name, t.get("data"))
+
+    def gradient(self, p: MultinomialParam, g: GradientBuilder) -> Gradients:
+        """Of the log-probabilities; samples have none."""
+        if not p.get_prob or 0 in p.shape:
+            return (None,)
+        rows = g.op("Reshape", (g.input("data"),), shape=(-1, 0), reverse=True)[0]  # (N, K)
+        drawn = g.op("Cast", (g.output("output0"),), dtype="float64")
+        drawn = g.op("Reshape", drawn, shape=(-1, prod(p.shape)))  # (N, samples of each)
+        number = g.op("expand_dims", g.op("_contrib_arange_like", drawn, axis=0), axis=1)
+        number = g.op("broadcast_like", (*number, *drawn))
+        flat = [g.op("Reshape", (each,), shape=(-1,))[0] for each in (*number, *drawn)]
+        inverse = g.op("exp", g.op("negative", (g.output("output1"),)))
+        heads = g.op("Reshape", g.op("elemwise_mul", (g.out_grad("output1"), *inverse)), shape=(-1,))
+        where = g.op("stack", flat, num_args=2)
+        found = g.op("_backward_gather_nd", (*heads, rows, *where))
+        return g.op("reshape_like", (*found, g.input("data")))
 
     def random_blocks(self, p: MultinomialParam, output_shapes: Sequence[tuple[int, ...]]) -> int:
         """One 64-bit number a sample."""
