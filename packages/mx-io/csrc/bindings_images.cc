@@ -10,6 +10,7 @@
 
 #include "augment.hpp"
 #include "bindings.hpp"
+#include "color.hpp"
 #include "mx_core/failure.hpp"
 #include "mx_core/gil.hpp"
 #include "mx_core/pybind_holder.hpp"
@@ -50,6 +51,20 @@ Pixels resize_array(const Pixels& image, int64_t height, int64_t width, int code
   uint8_t* target = out.mutable_data();
   const GilRelease release;
   resize(view, target, height, width, kernel);
+  return out;
+}
+
+// A copy with hue (of 180), lightness and saturation (of 255) shifted.
+Pixels shift_hls_array(const Pixels& image, float hue, float lightness, float saturation) {
+  const ImageView view = view_of(image);
+  Pixels out({view.height, view.width, view.channels});
+  uint8_t* target = out.mutable_data();
+  const GilRelease release;
+  Image changed;
+  changed.pixels.assign(view.pixels, view.pixels + view.height * view.row_bytes);
+  changed.height = view.height, changed.width = view.width, changed.channels = view.channels;
+  shift_hls(changed, hue, lightness, saturation);
+  std::copy(changed.pixels.begin(), changed.pixels.end(), target);
   return out;
 }
 
@@ -138,6 +153,8 @@ void set_quad(float (&target)[4], const std::array<float, 4>& values) {
 void bind_images(py::module_& module) {
   module.def("resize", &resize_array, py::arg("image").noconvert(), py::arg("height"), py::arg("width"),
              py::arg("interp"));
+  module.def("shift_hls", &shift_hls_array, py::arg("image").noconvert(), py::arg("hue"), py::arg("lightness"),
+             py::arg("saturation"));
   py::class_<AugmentOptions> options(module, "AugmentOptions", py::module_local());
   options.def("__init__", mx::init<std::unique_ptr<AugmentOptions>>(), py::detail::is_new_style_constructor());
 #define MX_OPTION(name) options.def_readwrite(#name, &AugmentOptions::name)

@@ -29,6 +29,9 @@ class RecordWriter:
     def close(self) -> None: ...
 
 def resize(image: npt.NDArray[np.uint8], height: int, width: int, interp: int) -> npt.NDArray[np.uint8]: ...
+def shift_hls(
+    image: npt.NDArray[np.uint8], hue: float, lightness: float, saturation: float
+) -> npt.NDArray[np.uint8]: ...
 
 class AugmentOptions:
     """Fields have the names of ImageRecordIter's parameters; set with setattr.

@@ -19,6 +19,7 @@ MX_HOOK_API = (1, 0)
 
 _ITERATORS = {
     "CSVIter": "mx_io.iterators.csv:CSVIter",
+    "ImageDetRecordIter": "mx_io.iterators.image_det_record:ImageDetRecordIter",
     "ImageRecordInt8Iter": "mx_io.iterators.image_record:ImageRecordInt8Iter",
     "ImageRecordIter": "mx_io.iterators.image_record:ImageRecordIter",
     "ImageRecordUInt8Iter": "mx_io.iterators.image_record:ImageRecordUInt8Iter",
