@@ -38,6 +38,7 @@ class PythonBackward final : public CustomBackward {
     return values_of(direct_ ? function_(grads, listed(targets), retained) : function_(grads, retained));
   }
   bool is_foreign() const noexcept override { return !direct_; }
+  const py::object& function() const noexcept { return function_; }
 
  private:
   static py::list listed(const std::vector<Value>& values) {
@@ -118,7 +119,8 @@ void record_view(const py::object& property, const py::object& params, const py:
 }
 
 // The graph below an array: per node (property, parameters, inputs) in the order of computation;
-// inputs are (node, output), None where the graph begins.  Leaves have no property.
+// inputs are (node, output), None where the graph begins.  Leaves have no property; a node that is no
+// operator has its backward function in place of one, and no parameters.
 py::list graph_of(const py::object& head) {
   const Graph graph({value_of(head)}, false);
   std::unordered_map<const Node*, size_t> position;
@@ -126,10 +128,6 @@ py::list graph_of(const py::object& head) {
   for (size_t i = 0; i < graph.size(); ++i) {
     const Node& node = graph.node(i);
     position.emplace(&node, i);
-    if (node.kind == Node::Kind::kCustom) {
-      throw Error(MX_ERROR, "[autograd.get_symbol] the graph holds an autograd.Function, which is no "
-                            "operator");
-    }
     py::list inputs;
     for (const Edge& edge : graph.saved(i).inputs) {
       inputs.append(edge.node ? py::object(py::make_tuple(position.at(edge.node.get()), edge.index))
@@ -137,6 +135,9 @@ py::list graph_of(const py::object& head) {
     }
     if (node.kind == Node::Kind::kVariable) {
       nodes.append(py::make_tuple(py::none(), py::none(), inputs));
+    } else if (node.kind == Node::Kind::kCustom) {
+      const auto& body = static_cast<const PythonBackward&>(*graph.saved(i).body);
+      nodes.append(py::make_tuple(body.function(), py::none(), inputs));
     } else {
       nodes.append(py::make_tuple(static_cast<PyOperator&>(*node.op).property,
                                   static_cast<PyParams&>(*node.params).instance, inputs));

@@ -176,7 +176,7 @@ def get_symbol(x: NDArray) -> Any:
     """The recorded graph of an array as a Symbol, whose arguments stand for the arrays it began with.
 
     Leaves are named `var0`, …, other arrays `null1`, …; an array that entered twice without a
-    gradient has two names.
+    gradient has two names. A call of a hybridised block shows its operators.
 
     Raises
     ------

@@ -220,9 +220,17 @@ class CachedOp:
             for node in schedule.nodes[: schedule.n_forward]
         )
         grads = tuple(graph.grads.get(name) for name in self._names)
+        text = partial(_text, self._heads, self._names)
         return Signature(
-            graph, compiled, context, inputs, heads, grads, prepared, repeatable, is_train, other
+            graph, compiled, context, inputs, heads, grads, prepared, repeatable, is_train, other, text
         )
+
+
+def _text(heads: Sequence[Entry], names: list[str]) -> tuple[str, list[str]]:
+    """A graph in JSON, before passes, and the names of its inputs in the order of a call."""
+    from mx_symbol.symbol import Symbol
+
+    return Symbol(heads).tojson(), names
 
 
 def _compiled_back(

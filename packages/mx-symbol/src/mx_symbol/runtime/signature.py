@@ -39,6 +39,8 @@ class Signature:
         How forward and backward run.
     other : callable, optional
         Compiles the same program with a backward of the other mode, where that differs.
+    text : callable
+        Gives the graph as JSON and the names of its inputs in the order of a call.
     """
 
     def __init__(
@@ -53,8 +55,10 @@ class Signature:
         repeatable: bool,
         is_train: bool,
         other: Callable[[], Compiled] | None,
+        text: Callable[[], tuple[str, list[str]]],
     ) -> None:
         self.context = context
+        self.text = text
         self.grads = tuple(grads)
         self.repeatable = repeatable
         self.compiled = compiled
@@ -166,6 +170,10 @@ class RecordedCall:
         results = [each.detach() for each in outputs]
         record_custom(list(self._inputs), results, self._backward, True)
         return results
+
+    def recorded_graph(self) -> tuple[str, list[str]]:
+        """What `autograd.get_symbol` shows in the place of the call: JSON text, and names of inputs in their order."""
+        return self._signature.text()
 
     def _backward(
         self, grads: Sequence[NDArray], targets: Sequence[NDArray | None], retained: bool
