@@ -75,11 +75,10 @@ def test_two_variables_of_one_name():
 
 def test_shapes_that_cannot_be_inferred_are_listed() -> None:
     net = sym.SoftmaxOutput(sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="fc"), name="softmax")
-    with pytest.raises(
-        ShapeError,
-        match=r"nothing is known of data, softmax_label; in fc_weight \(3, 0\) 0 is an unknown dim",
-    ):
+    with pytest.raises(ShapeError, match="nothing is known of data, fc_weight, fc_bias, softmax_label$"):
         net.simple_bind(cpu())
+    with pytest.raises(ShapeError, match=r"in data \(2, 0\), fc_weight \(3, 0\) 0 is an unknown dim"):
+        net.simple_bind(cpu(), data=(2, 0))
     with pytest.raises(ArgumentError, match="zz"):
         product().simple_bind(zz=(1,))
     many = sym.add_n(*(sym.exp(sym.Variable(f"v{i}")) for i in range(23)))
@@ -199,3 +198,18 @@ def test_storage_types_that_are_not_dense_are_refused_unless_dense_is_asked_for(
     assert net.simple_bind(data=(2,), w=(2,), stype_dict={"w": "default"}).arg_dict["w"].shape == (2,)
     with pytest.raises(MXNetError, match="data: arrays are dense, so storage type 'csr'"):
         net.simple_bind(data=(2,), w=(2,), stype_dict={"w": "default", "data": "csr"})
+
+
+def test_a_reshaped_executor_writes_over_the_outputs_of_the_old_one() -> None:
+    x = sym.Variable("x")
+    old = sym.Group([x * 2, sym.sum(x), x]).simple_bind(cpu(), grad_req="null", x=(3, 2))
+    old.forward(x=nd.ones((3, 2)))
+    smaller = old.reshape(x=(2, 2))
+    smaller.forward(x=nd.full((2, 2), 5))
+    assert old.outputs[0].asnumpy().tolist() == [[10, 10], [10, 10], [2, 2]]
+    assert old.outputs[1].asscalar() == 20
+    assert [out.shape for out in smaller.outputs] == [(2, 2), (1,), (2, 2)]
+    larger = old.reshape(allow_up_sizing=True, x=(4, 2))
+    larger.forward(x=nd.ones((4, 2)))
+    assert old.outputs[0].asnumpy().tolist() == [[10, 10], [10, 10], [2, 2]]
+    assert (larger.outputs[0].asnumpy() == 2).all() and old.outputs[1].asscalar() == 8

@@ -217,10 +217,14 @@ def made_executor(
     memory_budget: int | None,
     devices: Devices | None,
     groups: Mapping[str, Context],
+    outputs: Sequence[NDArray] | None = None,
 ) -> Executor:
-    """The executor of a graph: of one program, of a program for each device, or of parts."""
+    """The executor of a graph: of one program, of a program for each device, or of parts.
+
+    `outputs` are arrays that one of one program writes its outputs into.
+    """
     if devices is None:
-        return Executor(symbol, place, graph, arrays, arena, memory_budget=memory_budget)
+        return Executor(symbol, place, graph, arrays, arena, outputs, memory_budget=memory_budget)
     executor: Executor
     if any(map(is_dynamic, graph.schedule)):
         if memory_budget is not None:

@@ -382,6 +382,8 @@ class Executor:
     ) -> Executor:
         """An executor for other shapes that shares arrays and memory with this one.
 
+        Its outputs are written over those of this one, where they fit.
+
         Parameters
         ----------
         partial_shaping : bool

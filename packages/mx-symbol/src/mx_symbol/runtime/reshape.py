@@ -13,7 +13,7 @@ from mx_symbol._core import FlatGraph
 from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.collector import collector_paused
 from mx_symbol.graph.infer import check_names, legacy_in, shape_of
-from mx_symbol.passes.bound_graph import bytes_of
+from mx_symbol.passes.bound_graph import BoundGraph, bytes_of
 from mx_symbol.runtime.bind import made_executor, planned_graph
 from mx_symbol.runtime.executor import Executor
 from mx_symbol.runtime.pool import view_as
@@ -67,7 +67,23 @@ def rebind(
         array = moved(name, executor._aux[name], node, False)
         assert array is not None
         aux[name] = array
+    outputs = None if devices is not None else _outputs(executor, graph)
     return made_executor(
         executor._symbol, executor._context, graph, (args, grads, aux), executor._arena,
-        executor._memory_budget, devices, executor._groups,
+        executor._memory_budget, devices, executor._groups, outputs,
     )  # fmt: skip
+
+
+def _outputs(executor: Executor, graph: BoundGraph) -> list[NDArray] | None:
+    """Where the outputs of the new executor go: into those of the old one that are large enough, as in MXNet."""
+    if len(executor.outputs) != len(graph.heads):
+        return None
+    made = []
+    for array, head in zip(executor.outputs, graph.heads, strict=True):
+        spec = graph.specs[head]
+        fits = array.context == executor._context and dtypes.code(array.dtype) == spec.dtype
+        if fits and bytes_of(spec) <= array.size * dtypes.itemsize(spec.dtype):
+            made.append(view_as(array, spec.shape))
+        else:
+            made.append(nd.zeros(spec.shape, executor._context, dtypes.name(spec.dtype)))
+    return made
