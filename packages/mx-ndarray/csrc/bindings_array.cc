@@ -129,6 +129,10 @@ PyObject* get_grad(PyObject* self, void*) {
     return wrap({node->grad, nullptr, 0});
   });
 }
+PyObject* get_has_gradients(PyObject* self, void*) {
+  return PyBool_FromLong(as_array(self)->array->chunk().has_gradients() ? 1 : 0);
+}
+
 PyObject* get_recorded(PyObject* self, void*) {
   return PyBool_FromLong(as_array(self)->node != nullptr ? 1 : 0);
 }
@@ -192,6 +196,7 @@ PyGetSetDef array_attributes[] = {
     {"error", get_error, nullptr, "The exception that kept it from being computed, or None.",
      nullptr},
     {"grad", get_grad, nullptr, "The gradient array of attach_grad, or None.", nullptr},
+    {"_has_gradients", get_has_gradients, nullptr, "True when its memory holds gradients of leaves.", nullptr},
     {"_recorded", get_recorded, nullptr, "True when it is part of a computational graph.", nullptr},
     {"handle", get_handle, nullptr, "Address of the native mx_array (borrowed), which executors pass to the invoke table.", nullptr},
     {"_extent", get_extent, nullptr, "A number for the piece of memory it lies in, its first byte there and the one behind it.",

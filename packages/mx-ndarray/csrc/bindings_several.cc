@@ -41,18 +41,20 @@ class Key {
 
 constexpr const char* kCall = "[CachedOp]";
 
-// Its first byte: bit 0 when the call is to be recorded, bit 1 in training.
+// Its first byte: bit 0 when the call is to be recorded, bit 1 in training, bit 2 when it is to be recorded with arrays
+// whose memory holds gradients of leaves.
 PyObject* signature_key(PyObject*, PyObject* sequence) {
   return protect([&] {
     const Items items(sequence);
     const Mode now = mode();
-    bool recorded = false;
+    bool recorded = false, gradients = false;
     for (Py_ssize_t i = 0; i < items.n; ++i) {
       const PyArray* each = items(i, kCall);
       wait_for_shape(*each->array);
       recorded = recorded || (now.recording && each->node != nullptr);
+      gradients = gradients || each->array->chunk().has_gradients();
     }
-    Key key(static_cast<char>((recorded ? 1 : 0) | (now.training ? 2 : 0)));
+    Key key(static_cast<char>((recorded ? 1 : 0) | (now.training ? 2 : 0) | (recorded && gradients ? 4 : 0)));
     const mx_context context = items.n == 0 ? current_context() : items(0, kCall)->array->context();
     key.add(context.type);
     key.add(context.id);

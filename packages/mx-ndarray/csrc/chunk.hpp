@@ -30,6 +30,9 @@ class Chunk : public Counted {
   size_t bytes() const noexcept { return bytes_; }
   // Its owner said so: operators may not write it.
   bool read_only() const noexcept { return read_only_; }
+  // Whether it holds, or has held, gradients of leaves, which every backward may write.
+  bool has_gradients() const noexcept { return has_gradients_.load(std::memory_order_relaxed); }
+  void set_has_gradients() noexcept { has_gradients_.store(true, std::memory_order_relaxed); }
   // NULL while there is none.
   void* data() const noexcept { return data_.load(std::memory_order_acquire); }
   // The memory; `zero` clears it if it is new and the host can reach it.  Throws Error.
@@ -50,6 +53,7 @@ class Chunk : public Counted {
   mx_context context_;
   size_t bytes_;
   bool read_only_ = false;
+  std::atomic<bool> has_gradients_{false};
   std::atomic<void*> data_{nullptr};
   mx_block block_{};
   const char* tag_;  // who holds the memory, for the storage manager

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "invoke.hpp"
 #include "leaf_mutex.hpp"
 
 namespace mx::nd {
@@ -16,6 +17,7 @@ Mode& mode() noexcept {
 Ref<Node> Node::variable(Ref<Array> grad, mx_req req) {
   Ref<Node> node = Ref<Node>::adopt(new Node);
   node->kind = Kind::kVariable;
+  if (grad) grad->chunk().set_has_gradients();
   node->grad = std::move(grad);
   node->req = req;
   return node;
@@ -57,6 +59,11 @@ namespace {
 
 Ref<Array> keep(Array& array, Keep what) {
   if (what == Keep::kNothing) return nullptr;
+  if (what == Keep::kValue && array.chunk().has_gradients() && !array.pending()) {
+    Ref<Array> made = Array::create(array.context(), array.dtype(), array.shape());
+    copy(array, *made, nullptr);  // as it is now: a backward may write it before it is read
+    return made;
+  }
   if (what == Keep::kValue || array.pending()) return Ref<Array>::share(&array);
   return Array::create(array.context(), array.dtype(), array.shape());
 }

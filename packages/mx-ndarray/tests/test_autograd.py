@@ -436,3 +436,27 @@ def test_the_gradient_of_a_leaf_may_be_that_of_the_head(req):
     y.backward(x.grad[:])
     assert w.grad.asnumpy().tolist() == [[2, 2], [2, 2]]
     assert x.grad.asnumpy().tolist() == [[1 + (req == "add")] * 2] * 2
+
+
+@pytest.mark.parametrize("request_", ["write", "add"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_gradient_among_the_inputs_counts_as_it_was_at_the_call(request_: str, first: bool) -> None:
+    """This backward writes it, or one before."""
+    x, z = nd.array([1, 2]), nd.array([5, 6])
+    x.attach_grad(request_)
+    z.attach_grad()
+    x.grad[:] = 2
+    with autograd.record():
+        terms = [lambda: x.grad * z, lambda: x * x]
+        made = [term() for term in (terms if first else terms[::-1])]
+        y = made[0] + made[1]
+    y.backward()
+    assert z.grad.asnumpy().tolist() == [2, 2]
+
+    x.grad[:] = 3
+    with autograd.record():
+        kept = x.grad[:1] * z[:1]
+        other = x * x
+    other.backward()
+    kept.backward()
+    assert z.grad.asnumpy().tolist() == [3, 0]

@@ -256,3 +256,17 @@ def test_a_program_without_memory_of_its_own_after_one_with_some() -> None:
     with autograd.train_mode():
         assert set(op(x).asnumpy().tolist()) == {0, 4}
     np.testing.assert_array_equal(op(x).asnumpy(), 2)
+
+
+def test_a_gradient_among_the_inputs_counts_as_it_was_at_the_call() -> None:
+    op = CachedOp(sym.Variable("a") * sym.Variable("b"))
+    x, z = nd.array([1, 2]), nd.array([5, 6])
+    x.attach_grad()
+    z.attach_grad()
+    for value in (2, 3):
+        x.grad[:] = value
+        with autograd.record():
+            y = op(x.grad, z) + op(x, x)
+        y.backward()
+        assert z.grad.asnumpy().tolist() == [value, value]
+        assert x.grad.asnumpy().tolist() == [2, 4]

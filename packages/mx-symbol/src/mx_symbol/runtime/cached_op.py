@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 #: signatures kept per CachedOp
 CACHE_SIZE = 64
-#: bit of a key's first byte
+#: bits of a key's first byte
 _RECORDED = 1
+_OF_GRADIENTS = 4
 #: flags that MXNet's front ends give; here memory is always planned, and programs are kept per shape
 FLAGS = frozenset((
     "inline_limit", "forward_bulk_size", "backward_bulk_size", "static_alloc", "static_shape", "is_dynamic",
@@ -135,6 +136,8 @@ class CachedOp:
         key = signature_key(args)
         last_key, signature = self._last
         if key != last_key:
+            if key[0] & _OF_GRADIENTS:  # as they are now: a backward may write them before that of this call
+                return self(*(each.copy() if each._has_gradients else each for each in args))
             signature = self._signature(key, args)
         if key[0] & _RECORDED:
             results = RecordedCall(signature, args, self._lock, self._second_order).outputs()
