@@ -19,6 +19,7 @@ from mx_io.io import DataBatch, DataDesc, DataIter, NDArrayIter
 from mx_ndarray import nd, random
 from mx_symbol import sym
 from mx_train import initializer, lr_scheduler, metric
+from mx_train import optimizer as opt
 from mx_train.checkpoint import Training, content
 from mx_train.checkpoint.generators import go_on, states, told
 from mx_train.checkpoint.progress import numbers_of, set_numbers
@@ -456,3 +457,26 @@ def test_metrics_go_on(name: Any) -> None:
     update(source, target)
     assert target.get() == source.get()
     assert target.get_global() == source.get_global()
+
+
+def test_states_of_another_optimizer_are_refused_before_parameters_are_taken(tmp_path: Path) -> None:
+    module = Module(net())
+    fit(Training(tmp_path, module), module, data(), 1)
+    again, source = Module(net()), data()
+    again.bind(source.provide_data, source.provide_label)
+    again.init_params()
+    before = values(again)
+    training = Training(tmp_path, again)
+    for optimizer in ("sgd", opt.SGD()):
+        with (
+            pytest.raises(
+                ArgumentError, match=r"checkpoint-.*of the optimizer Adam, and the one used is SGD"
+            ),
+            pytest.warns(UserWarning, match="parameters are initialized already"),
+        ):
+            again.fit(training.watch(source), begin_epoch=0, num_epoch=2, optimizer=optimizer)
+    assert values(again) == before != values(module)
+    again.init_optimizer(optimizer="sgd")
+    with pytest.raises(ArgumentError, match="the one used is SGD"):
+        next(iter(training.watch(source)))
+    assert values(again) == before

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +15,7 @@ from mx_core.context import Context
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError
 from mx_core.files import atomic_write, read_bytes
 from mx_ndarray import NDArray
-from mx_train.optimizer import Optimizer
+from mx_train.optimizer import Optimizer, Updater
 
 #: name -> the arrays of all contexts
 Arrays = dict[str, list[NDArray]]
@@ -112,6 +113,14 @@ def _check_like(name: str, saved: NDArray, shape: Any, dtype: Any) -> None:
             f"[checkpoint.Training] {name}: expected {expected}; the checkpoint has shape {saved.shape}, type "
             f"{np.dtype(saved.dtype)}"
         )
+
+
+def check_states(optimizer: Optimizer | str | None, states: bytes) -> None:
+    """Refuses states that are known to be of another optimizer. What a store writes in a form of its own passes."""
+    kind = Optimizer.opt_registry.get(optimizer) if isinstance(optimizer, str) else type(optimizer)
+    if states and isinstance(kind, type) and issubclass(kind, Optimizer):
+        with suppress(FileFormatError):
+            Updater(kind.__new__(kind)).check_states(states)
 
 
 class _Module:

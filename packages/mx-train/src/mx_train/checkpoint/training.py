@@ -15,7 +15,7 @@ from typing import Any
 from mx_core.errors import ArgumentError, ExistingFileError, FileError, FileFormatError, MXNetError
 from mx_core.files import naming
 from mx_train.checkpoint import content, generators
-from mx_train.checkpoint.parts import Arrays, parts_of
+from mx_train.checkpoint.parts import Arrays, check_states, parts_of
 from mx_train.checkpoint.progress import numbers_of, set_numbers
 from mx_train.checkpoint.watched import Watched
 
@@ -155,11 +155,16 @@ class Training:
             raise problem
         return False
 
-    def restore(self) -> bool:
+    def restore(self, optimizer: Any = None) -> bool:
         """Gives a Module the parameters of the last checkpoint, if there is one.
 
         A loop of your own with a KVStore calls it between `init_params` and `init_optimizer`; otherwise the first epoch
         does it. The rest of the checkpoint is taken when the first epoch begins.
+
+        Parameters
+        ----------
+        optimizer : str or Optimizer, optional
+            The one to be used, where the Module has none yet.
 
         Returns
         -------
@@ -168,9 +173,11 @@ class Training:
 
         Raises
         ------
-        ArgumentError  it is of another network
+        ArgumentError  it is of another network, or of another optimizer; nothing is taken
         """
         if self._waiting:
+            with self._naming():
+                check_states(self._parts.optimizer or optimizer, self._states)
             self._parts.give(self._arrays)
         return self._waiting
 

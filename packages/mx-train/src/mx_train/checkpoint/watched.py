@@ -47,9 +47,9 @@ class Watched:
         """The number of the epoch that the next iteration is."""
         return self._next_epoch
 
-    def restore(self) -> bool:
+    def restore(self, optimizer: Any = None) -> bool:
         """As `Training.restore`, for `Module.fit`."""
-        return self._training.restore()
+        return self._training.restore(optimizer)
 
     def measure(self, metric: Any) -> None:
         """Says what metric the training has, which checkpoints hold."""

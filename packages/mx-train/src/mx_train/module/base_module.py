@@ -349,7 +349,7 @@ class BaseModule:
                     f"[Module.fit] begin_epoch: expected {described.epoch}, in which the training of these data is, "
                     f"got {begin_epoch}"
                 )
-            described.restore()
+            described.restore(optimizer)
         self.init_optimizer(kvstore=kvstore, optimizer=optimizer, optimizer_params=optimizer_params)
         check_metric = eval_metric if validation_metric is None else validation_metric
         scope |= {"eval_metric": metrics.create(eval_metric), "validation_metric": check_metric}

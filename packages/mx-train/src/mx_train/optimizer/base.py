@@ -435,28 +435,39 @@ class Updater:
         FileFormatError
             The bytes are corrupt or hold anything else; the message has the byte at which the reader stopped.
         """
-        loaded = read_states(states)
-        if isinstance(loaded, tuple) and len(loaded) == 2 and isinstance(loaded[0], dict):
-            loaded, settings = loaded
-        else:
-            settings = None
-        if not isinstance(loaded, dict):
-            raise FileFormatError(f"optimizer states: expected a dict, got {type(loaded).__name__}")
-        self._check_class(loaded.pop(_CLASSES, None), settings)
-        remembered = self._remembered(loaded.pop(_MEMORY, None))
-        counts = _counts(loaded.pop(_COUNTS, None))
-        if counts is None and isinstance(settings, Settings):
-            counts = _counts(settings.values.get("_index_update_count"))
-        if isinstance(settings, Settings):
+        loaded, remembered, counts, settings = self._read(states)
+        if settings is not None:
             self._tell_of(settings)
         if counts is not None:
             self._take_counts(counts)
         for name, values in remembered.items():
             setattr(self.optimizer, name, values)
-        if isinstance(settings, Settings):
+        if settings is not None:
             self.optimizer._take_dumped(settings.values, loaded)
         self.states = loaded
         self.states_synced = dict.fromkeys(loaded, False)
+
+    def check_states(self, states: bytes | bytearray) -> None:
+        """Raises what `set_states` raises, and takes nothing."""
+        self._read(states)
+
+    def _read(
+        self, states: bytes | bytearray
+    ) -> tuple[dict[Index, State], dict[str, dict[Index, Any]], dict[Index, int] | None, Settings | None]:
+        """States, what the optimizer remembered, counts of updates, and a dumped optimizer; all are checked."""
+        loaded = read_states(states)
+        settings = None
+        if isinstance(loaded, tuple) and len(loaded) == 2 and isinstance(loaded[0], dict):
+            loaded, settings = loaded
+        if not isinstance(loaded, dict):
+            raise FileFormatError(f"optimizer states: expected a dict, got {type(loaded).__name__}")
+        settings = settings if isinstance(settings, Settings) else None
+        self._check_class(loaded.pop(_CLASSES, None), settings)
+        remembered = self._remembered(loaded.pop(_MEMORY, None))
+        counts = _counts(loaded.pop(_COUNTS, None))
+        if counts is None and settings is not None:
+            counts = _counts(settings.values.get("_index_update_count"))
+        return loaded, remembered, counts, settings
 
     def _check_class(self, names: object, settings: object) -> None:
         """Refuses the states of another optimizer, where they or what was dumped with them say whose they are."""
