@@ -26,6 +26,8 @@ from mx_kvstore_mpi.waiting import Waiter
 
 #: seconds that the end of a program waits for its communication thread
 _JOIN = 5.0
+#: seconds that the news of a lost process may take
+_NEWS = 3.0
 
 
 class Exchange(Protocol):
@@ -137,11 +139,18 @@ class World:
         except MXNetError as error:
             self.fault.set(error)
         except BaseException as error:  # whatever it is, nobody may wait for this thread any more
+            self._hear_first()
             self.fault.set(
                 MXNetError(f"[KVStore] the communication of {self.job.called(self.number)} broke: {error!r}")
             )
         finally:
             self.ended.set()
+
+    def _hear_first(self) -> None:
+        """MPI fails at once when a peer dies, and the hub says a moment later which one it was."""
+        limit = time.monotonic() + _NEWS
+        while self.membership is not None and self.fault.error is None and time.monotonic() < limit:
+            time.sleep(0.02)
 
     def _join(self) -> Any:
         """Starts MPI; the communicator of the processes of this role."""
