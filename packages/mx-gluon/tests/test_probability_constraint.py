@@ -89,6 +89,10 @@ def test_parts() -> None:
         both.check(nd.ones((1, 2)))
     with pytest.raises(ArgumentError, match=r"lengths: expected 2 numbers, got \[1\]"):
         c.Cat([c.Positive(), c.Boolean()], lengths=[1])
+    single = c.Cat([c.Positive(), c.Boolean()])
+    single.check(nd.array([2.0, 1.0]))
+    with pytest.raises(ArgumentError, match=r"got 2.0 at index \(1,\)"):
+        single.check(nd.array([2.0, 2.0]))
     rows = c.Stack([c.Simplex(), c.Positive()])
     rows.check(nd.array([[0.5, 0.5], [2.0, 3.0]]))
     with pytest.raises(ArgumentError, match=r"got 0.5 at index \(0, 0\)"):

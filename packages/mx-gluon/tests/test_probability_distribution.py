@@ -83,6 +83,26 @@ def test_sizes_are_numbers_and_shapes() -> None:
         assert d.sample_n(()).shape == d.sample().shape
 
 
+def test_axes_of_one_outcome() -> None:
+    numbers = [
+        mgp.Normal(),
+        mgp.Gamma(1.0),
+        mgp.Bernoulli(0.5),
+        mgp.Categorical(2, logit=ones(2)),
+        mgp.Poisson(),
+    ]
+    assert [d.event_dim for d in numbers] == [0] * 5
+    assert mgp.RelaxedBernoulli(1.0, 0.5).event_dim == 0
+    vectors = [
+        mgp.OneHotCategorical(2, logit=ones(2)), mgp.Multinomial(2, logit=ones(2)), mgp.Dirichlet(ones(2)),
+        mgp.MultivariateNormal(ones(2), nd.eye(2)), mgp.RelaxedOneHotCategorical(1.0, 2, logit=ones(2)),
+        mgp.Independent(mgp.Normal(ones(2), 1.0), 1),
+        mgp.TransformedDistribution(mgp.Normal(ones(2), 1.0), mgp.SoftmaxTransform()),
+    ]  # fmt: skip
+    assert [d.event_dim for d in vectors] == [1] * 7
+    assert mgp.Independent(mgp.Dirichlet(ones(3, 2)), 1).event_dim == 2
+
+
 def test_numbers_without_bounds() -> None:
     assert mgp.Normal().log_prob(1e200) == -np.inf
     assert mgp.Normal().pdf(-np.inf) == 0.0
@@ -161,3 +181,37 @@ def test_attributes_that_are_computed_once() -> None:
     np.testing.assert_allclose(
         mgp.logit2prob(mgp.prob2logit(nd.array([0.3, 0.7]), False), False).asnumpy(), [0.3, 0.7], rtol=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    ("d", "statistic", "pair"),
+    [
+        (mgp.Normal(0.5, 2.0), lambda x: (x, x**2), (0.3, 1.7)),
+        (mgp.Exponential(2.0), lambda x: (x,), (0.3, 1.7)),
+        (mgp.Gamma(1.5, 2.0), lambda x: (np.log(x), x), (0.3, 1.7)),
+        (mgp.Chi2(3.0), lambda x: (np.log(x), x), (0.3, 1.7)),
+        (mgp.Beta(1.5, 2.0), lambda x: (np.log(x), np.log1p(-x)), (0.3, 0.7)),
+        (mgp.Bernoulli(0.3), lambda x: (x,), (0.0, 1.0)),
+        (mgp.Poisson(2.5), lambda x: (x,), (0.0, 1.0)),  # 0! and 1! are equal
+    ],
+    ids=lambda case: type(case).__name__ if isinstance(case, mgp.Distribution) else "",
+)
+def test_natural_parameters(d: Any, statistic: Any, pair: tuple[float, float]) -> None:
+    """Differences of log densities are products of natural parameters and differences of the statistic."""
+    assert isinstance(d, mgp.ExponentialFamily)
+    first, second = (np.array(statistic(x)) for x in pair)
+    difference = d.log_prob(pair[1]) - d.log_prob(pair[0])
+    np.testing.assert_allclose(np.array(d._natural_params) @ (second - first), difference)
+
+
+def test_natural_parameters_of_vectors() -> None:
+    d = mgp.Dirichlet(nd.array([1.5, 2.0, 0.7], dtype="float64"))
+    points = nd.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]], dtype="float64")
+    logs = np.log(points.asnumpy())
+    (natural,) = d._natural_params
+    density = d.log_prob(points).asnumpy()
+    np.testing.assert_allclose(natural.asnumpy() @ (logs[1] - logs[0]), density[1] - density[0])
+    with pytest.raises(
+        NotImplementedError, match=r"\[Geometric\] there is no formula for natural parameters"
+    ):
+        _ = mgp.Geometric(0.5)._natural_params
