@@ -286,7 +286,7 @@ class CtcPlan final : public TypedPlan<CtcPlan> {
                                  static_cast<size_t>(most_));
     int64_t count = std::find(classes, classes + most_, o_.blank_first ? 0 : -1) - classes;
     count = length(call, o_.label_lengths, "label_lengths", n, 0, most_, count);
-    const int64_t low = o_.blank_first ? 1 : 0, high = o_.blank_first ? classes_ - 1 : classes_ - 2;
+    const int64_t low = o_.blank_first && !o_.label_lengths ? 1 : 0, high = classes_ - 1;  // the blank, too
     for (int64_t u = 0; u < count; ++u)
       if (classes[u] < low || classes[u] > high)
         throw Error(MX_ERROR_INDEX, "[CTCLoss] label: expected " + std::to_string(low) + " to " +
@@ -303,7 +303,8 @@ class CtcPlan final : public TypedPlan<CtcPlan> {
     double* advance = numbers + 4 * columns;
     double *tops = numbers + doubles(count, length), *sums = tops + length;
     Path path{length, count, classes, advance, numbers + 5 * columns, numbers + 5 * columns + length * columns, numbers};
-    for (int64_t u = 0; u < count; ++u) advance[u] = u > 0 && classes[u] != classes[u - 1] ? 1.0 : 0.0;
+    for (int64_t u = 0; u < count; ++u)
+      advance[u] = u > 0 && classes[u] != classes[u - 1] && classes[u] != blank() ? 1.0 : 0.0;
     bool lost = false;
     for (int64_t t = 0; t < length; ++t) {
       const T* x = data + (t * batch_ + n) * classes_;

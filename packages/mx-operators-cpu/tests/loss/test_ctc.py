@@ -70,6 +70,14 @@ def test_labels_that_no_path_reads(rng: np.random.Generator) -> None:
     plans.verify("CTCLoss", {}, [data, label])
 
 
+@pytest.mark.parametrize("blank", ["first", "last"])
+def test_the_blank_as_a_label(rng: np.random.Generator, blank: str) -> None:
+    """MXNet takes it where lengths are given; no path skips to it from the label before."""
+    label = np.array([[0, 3, 1, 2], [3, 3, 0, 0], [2, 0, 2, 3], [1, 2, 0, 3]])
+    inputs = [rng.standard_normal((7, 4, 4)), label, np.array([4, 3, 4, 2])]
+    plans.verify("CTCLoss", {"use_label_lengths": True, "blank_label": blank}, inputs)
+
+
 @pytest.mark.parametrize("shape", [(3, 0, 4), (3, 2, 0)])
 def test_nothing_to_read(shape: tuple[int, int, int]) -> None:
     plans.verify("CTCLoss", {}, [np.zeros(shape, np.float32), np.zeros((shape[1], 0), np.float32)])

@@ -119,6 +119,28 @@ def test_ctc_of_short_and_impossible_sequences() -> None:
             replay.forward("CTCLoss", attrs, [data, label, np.array(lengths)], False)
 
 
+def test_ctc_of_the_blank_as_a_label() -> None:
+    """Losses of equal probabilities count paths; MXNet 1.9.1 gives the same."""
+    data = np.zeros((20, 3, 4))
+    label, lengths = np.array([[2, 1, 2, 2], [3, 2, 2, 2], [2, 3, 1, 0]]), np.array([2, 3, 3])
+    attrs = {"use_label_lengths": True, "blank_label": "last"}
+    loss = replay.forward("CTCLoss", attrs, [data, label, lengths], False)[0]
+    np.testing.assert_allclose(loss, [18.82820702, 16.50581741, 16.50581741], rtol=1e-6)
+    numbers = np.random.default_rng(1).random((6, 1, 4))
+    for each in ([3, 0], [0, 3], [1, 3, 2]):
+        label, lengths = np.array([each]), np.array([len(each)])
+        y = replay.forward("CTCLoss", attrs, [numbers, label, lengths], False)
+        slope = replay.backward(
+            "CTCLoss", attrs, [numbers, label, lengths], y, [np.ones(1), np.zeros_like(numbers)]
+        )[0]
+        step = 1e-5 * np.random.default_rng(2).standard_normal(numbers.shape)
+        ahead, behind = (
+            replay.forward("CTCLoss", attrs, [numbers + sign * step, label, lengths], False)[0]
+            for sign in (1, -1)
+        )
+        np.testing.assert_allclose(ahead - behind, 2 * (slope * step).sum(), rtol=1e-5)
+
+
 def test_ctc_with_label_lengths_alone() -> None:
     data = RNG.normal(size=(5, 2, 4))
     label, lengths = np.array([[1, 2, 3], [3, 3, 1]]), np.array([3, 1])

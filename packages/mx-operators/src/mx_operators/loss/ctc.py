@@ -31,7 +31,7 @@ class CTCLoss(Operator[CTCLossParam]):
 
     data (T, N, C) before the softmax, label (N, L) with L ≤ T. A path reads as a label once
     repetitions are merged and blanks removed. The loss of a label that no path of the length can
-    read is 0, without gradient.
+    read is 0, without gradient. The blank may be a label too: it is read between two blanks.
     """
 
     name = "CTCLoss"
@@ -98,7 +98,7 @@ def _labels(p: CTCLossParam, table: dict[str, Array], classes: int) -> tuple[Arr
         end = labels == (0 if p.blank_label == "first" else -1)
         counts = np.where(end.any(1), end.argmax(1), most) if most else np.zeros(batch, np.int64)
     used = np.arange(most) < counts[:, None]
-    low, high = (1, classes - 1) if p.blank_label == "first" else (0, classes - 2)
+    low, high = int(p.blank_label == "first" and not p.use_label_lengths), classes - 1
     wrong = labels[used & ((labels < low) | (labels > high))]
     if wrong.size:
         raise IndexOutOfBoundsError(f"[CTCLoss] label: expected {low} to {high}, got {wrong[0]}")
@@ -118,7 +118,7 @@ def _ctc(data: Array, labels: Array, counts: Array, lengths: Array, blank: int) 
     inside = np.arange(states) <= 2 * counts[:, None]
     emitted = np.where(inside, emitted, -np.inf)
     skip = np.zeros((batch, states), bool)
-    skip[:, 3::2] = labels[:, 1:] != labels[:, :-1]
+    skip[:, 3::2] = (labels[:, 1:] != labels[:, :-1]) & (labels[:, 1:] != blank)
     rows = np.arange(batch)
     with np.errstate(invalid="ignore", divide="ignore"):
         forward = np.full((steps, batch, states), -np.inf)
