@@ -21,6 +21,8 @@ from mx_kvstore_mpi.job import Job
 from mx_kvstore_mpi.launch import Plan, command_of, launch, variables
 from mx_kvstore_mpi.processes import described
 
+MX = (sys.executable, "-m", "mx_core.cli")
+
 
 def test_processes_know_their_place_by_mx_and_by_mxnet(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan(Job(2, 1), ["python", "train.py"], environment={"A": "b"}, deadline=2.5)
@@ -80,6 +82,10 @@ def test_other_machines_get_the_secret_by_their_input(tmp_path: Path) -> None:
         (["-n", "1", "--launcher", "local", "-H", "a", "true"], "starts everything here"),
         (["-n", "1", "-H", "-oProxyCommand=x", "true"], "expected names of machines"),
         (["-n", "1", "--env", "A", "true"], "expected NAME=VALUE"),
+        (
+            ["-n", "1", "-H", "no-such-host.invalid", "true"],
+            "no machine 'no-such-host.invalid' is known here",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused(words: list[str], message: str) -> None:
@@ -97,7 +103,7 @@ def test_lines_have_names_and_the_first_bad_status_is_returned(start: Any) -> No
 
 def test_a_program_that_is_not_there_is_told() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "mx_core.cli", "launch", "-n", "1", "/no/such program"],
+        [*MX, "launch", "-n", "1", "/no/such program"],
         capture_output=True,
         text=True,
     )
@@ -132,3 +138,42 @@ print("worker", store.rank, "has the sum")
         assert job.wait() == 0, (role, job.text)
         assert ("has the sum" in job.text) == (role == "worker")
     assert not list(tmp_path.glob("mx-kvstore-*/*")), "the secret is left behind"
+
+
+def test_checks_of_the_plug_in_find_nothing_wrong() -> None:
+    """What needs a launcher is told as not checked."""
+    done = subprocess.run([*MX, "plugins", "check", "kvstore_mpi"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    for name in ("dist_sync@mpi", "dist_async@mpi"):
+        assert f"ok      kvstores '{name}': make can be imported" in done.stdout
+        assert f"not checked  kvstores '{name}': contract of stores" in done.stdout
+
+
+#: an ssh that starts the process here, as if this were another machine: with a name of its own where that is allowed
+SSH = """#!/bin/sh
+while [ "$1" = -o ]; do shift 2; done
+exec unshare --uts sh -c 'hostname "$0" && exec sh -s' "$1"
+"""
+
+
+def test_processes_on_several_hosts(start: Any, tmp_path: Path) -> None:
+    if subprocess.run(["unshare", "--uts", "true"], capture_output=True).returncode != 0:
+        pytest.skip("names of hosts need the right to make namespaces")
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(SSH)
+    ssh.chmod(0o755)
+    program = """
+import socket
+import mx
+store = mx.kv.create("dist_sync")
+store.init(["a", "b"], [mx.nd.zeros((3,)), mx.nd.zeros((300_000,))])
+outs = [mx.nd.zeros((3,)), mx.nd.zeros((300_000,))]
+store.pushpull(["a", "b"], [out + store.rank + 1 for out in outs], out=outs)
+assert all((out.asnumpy() == 6).all() for out in outs), outs
+print("worker", store.rank, "on", socket.gethostname(), "of", store._world.membership.hosts, "hosts has the sums")
+"""
+    job = start(program, 3, "-H", "127.0.0.1,127.0.0.2", PATH=f"{ssh.parent}:{os.environ['PATH']}")
+    assert job.wait() == 0, job.text
+    found = job.wait_for(r"worker (\d) on ([\d.]+) of 2 hosts has the sums", 3)
+    assert set(found) == {("0", "127.0.0.1"), ("1", "127.0.0.2"), ("2", "127.0.0.1")}

@@ -182,9 +182,13 @@ def _say(text: str) -> None:
 
 def _own_address(hosts: Sequence[str]) -> str:
     """The address of this machine that the first of some machines reaches it by."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((hosts[0].rpartition("@")[2], 9))
-        return str(probe.getsockname()[0])
+    name = hosts[0].rpartition("@")[2]
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((name, 9))
+            return str(probe.getsockname()[0])
+    except OSError as error:
+        raise click.UsageError(f"no machine {name!r} is known here: {error}") from error
 
 
 def _hosts(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from mx_core.errors import PluginError
+from mx_core.errors import MXNetError, PluginError
 from mx_core.plugins import specs
 from mx_core.plugins.registries import Entry
 from mx_core.raised import told
@@ -102,6 +102,15 @@ def check_store(entry: Entry) -> Iterator[Result]:
         return
 
     wanted = entry.name.partition("@")[0]  # without the engine
+    if "dist" in wanted:
+        try:
+            entry.value.make(wanted)
+        except MXNetError as error:  # as it must where no launcher has started this process
+            reason = f"{error}; start a program that derives from KVStoreContract by its launcher"
+            yield Result(name_of(entry), "contract of stores", None, reason)
+            return
+        except FAILURES:
+            pass  # which is told below
 
     class Contract(KVStoreContract):
         def make_store(self) -> Any:
