@@ -38,6 +38,26 @@ def test_the_default_is_an_attribute_of_the_class():
         assert Context.default_ctx == cpu(0).default_ctx == gpu(1)
 
 
+def test_the_default_can_be_set_in_each_thread():
+    seen = []
+
+    def other():
+        Context.default_ctx = gpu(3)
+        with cpu(4):
+            Context.default_ctx = cpu(5)
+            seen.append(current_context())
+        seen.append(current_context())
+
+    with cpu(1):
+        Context.default_ctx = cpu(2)
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        assert current_context() == Context.default_ctx == cpu(2)
+    assert current_context() == cpu()
+    assert seen == [cpu(5), gpu(3)]
+
+
 def test_an_exception_restores_the_default():
     with pytest.raises(KeyError), gpu(0):
         raise KeyError

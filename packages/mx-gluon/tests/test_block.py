@@ -369,3 +369,11 @@ class TestRefusedFiles:
             with pytest.raises(RefusedError, match=r"expected shape \(5, 2\), got \(4, 2\)"):
                 net.load_parameters(tmp_path / file)
             assert not any(param.data().asnumpy().any() for param in net.collect_params().values())
+
+
+def test_a_scope_is_found_under_mxnets_name() -> None:
+    from mx_gluon.block import _BlockScope
+
+    with _BlockScope(Net(prefix="net_")):
+        assert NameManager.current.get(None, "hello") == "net_hello0"
+        assert nn.Dense(2).prefix == "net_dense0_"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 import threading
 from types import TracebackType
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from mx_core.errors import ArgumentError
 
@@ -17,14 +17,27 @@ class _Entered(threading.local):
     stack: tuple[Context, ...] = ()
 
 
+class _HasDefault(type):
+    """Of `Context`, so that `Context.default_ctx` can be read and set."""
+
+    @property
+    def default_ctx(cls) -> Context:
+        """The calling thread's default context; setting it lasts until the `with` block that it is set in ends."""
+        return Context.default()
+
+    @default_ctx.setter
+    def default_ctx(cls, context: Context) -> None:
+        Context.entered.stack = (*Context.entered.stack[:-1], context)
+
+
 class _Default:
-    """The calling thread's default context, as an attribute of the class."""
+    """The same of a context."""
 
     def __get__(self, instance: object, owner: type[Context]) -> Context:
         return owner.default()
 
 
-class Context:
+class Context(metaclass=_HasDefault):
     """A device: `Context("cpu")`, `Context("gpu", 1)`, or another context.
 
     In a `with` block it is the thread's default context. Contexts are equal when type and id are.
@@ -40,7 +53,8 @@ class Context:
     devtype2str: ClassVar[dict[int, str]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
     devstr2type: ClassVar[dict[str, int]] = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
     entered: ClassVar[_Entered] = _Entered()
-    default_ctx: ClassVar[_Default] = _Default()
+    if not TYPE_CHECKING:  # who would take it for that of the class
+        default_ctx = _Default()
 
     __slots__ = ("device_id", "device_typeid")
 

@@ -4,4 +4,5 @@
 from mx_gluon.block.block import Block as Block
 from mx_gluon.block.hooks import HookHandle as HookHandle
 from mx_gluon.block.hybrid_block import HybridBlock as HybridBlock
+from mx_gluon.block.scope import BlockScope as _BlockScope  # noqa: F401  MXNet's name of it
 from mx_gluon.block.symbol_block import SymbolBlock as SymbolBlock

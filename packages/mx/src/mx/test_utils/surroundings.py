@@ -16,7 +16,6 @@ from mx_core.context import Context, current_context, num_gpus
 from mx_core.errors import ArgumentError
 
 P = ParamSpec("P")
-_set: list[Context] = []
 
 
 def default_context() -> Context:
@@ -25,11 +24,8 @@ def default_context() -> Context:
 
 
 def set_default_context(ctx: Context) -> None:
-    """Makes a context the calling thread's default; not inside a `with` block of another."""
-    if _set:
-        _set.pop().__exit__(None, None, None)
-    ctx.__enter__()
-    _set.append(ctx)
+    """Makes a context the calling thread's default; inside a `with` block of another one until that ends."""
+    Context.default_ctx = ctx
 
 
 def default_dtype() -> type[np.float32]:
