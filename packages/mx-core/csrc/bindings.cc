@@ -191,6 +191,22 @@ void raise_after_call(py::object frame, py::object error) {
   }
 }
 
+// Calls a function until it returns, and tells what it has raised. For functions that CPython calls and whose errors it
+// would print: Ctrl-C ends the function alone, and no Python runs around it.
+constexpr int kMostCalls = 100;
+py::cpp_function surely(const py::function& function, const py::function& tell) {
+  return py::cpp_function([function, tell] {
+    for (int i = 0; i < kMostCalls; ++i) {
+      try {
+        function();
+        return;
+      } catch (py::error_already_set& error) {
+        tell(error.value());
+      }
+    }
+  });
+}
+
 // None for what is no capsule, "" for a capsule without a name.
 std::optional<std::string> capsule_name(const py::object& object) {
   if (!PyCapsule_CheckExact(object.ptr())) return std::nullopt;
@@ -245,6 +261,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("interrupt_plan", &mx::core::interrupt, "plan"_a, "stopped"_a, "between"_a, "is_train"_a, "scalars"_a,
         "random_key"_a, "rounds"_a, "limit"_a, "patience"_a);
   m.def("raise_after_call", &mx::core::raise_after_call, "frame"_a, "error"_a);
+  m.def("surely", &mx::core::surely, "function"_a, "tell"_a);
   m.def("capsule_name", &mx::core::capsule_name, "object"_a);
   m.def("table_head", &mx::core::table_head, "capsule"_a, "name"_a);
   m.def("check_table", &mx::core::check_table, "capsule"_a, "consumer"_a);

@@ -226,3 +226,59 @@ def is_free():
 )
 def test_ctrl_c_never_leaves_a_lock_taken(make, take) -> None:
     interrupts.check(LOCK.format(make=make, take=take), "with lock, lock: pass", "is_free()")
+
+
+INTERRUPTED = """
+import os, threading
+from mx_core import forks
+
+parent = os.getpid()
+
+class Interrupting(forks.ForkSafeLock):
+    calls = []
+
+    def acquire(self, timeout=-1.0):
+        self.press("acquire")
+        return super().acquire(timeout)
+
+    def release(self):
+        super().release()
+        self.press("release")
+
+    def press(self, what):
+        if what in self.calls:
+            self.calls.remove(what)
+            raise KeyboardInterrupt
+
+def first_use_elsewhere():
+    with forks.first_use:
+        pass
+
+thread = threading.Thread(target=first_use_elsewhere)
+thread.start()
+thread.join()
+forks.first_use._adding = Interrupting()
+for calls in (["acquire"], ["release"]):
+    Interrupting.calls[:] = calls
+    raised = 0
+    try:
+        if os.fork() == 0:
+            os._exit(0)
+    except KeyboardInterrupt:
+        raised += 1
+    if os.getpid() != parent:
+        os._exit(0)
+    os.wait()
+    thread = threading.Thread(target=first_use_elsewhere)
+    thread.start()
+    thread.join(5)
+    print(calls, raised, not thread.is_alive(), flush=True)
+"""
+
+
+def test_ctrl_c_at_a_fork_is_raised_after_it_and_leaves_no_lock_taken() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60, check=False
+    )
+    expected = [f"{calls} 1 True" for calls in (["acquire"], ["release"])]
+    assert (done.stdout.splitlines(), done.stderr) == (expected, "")

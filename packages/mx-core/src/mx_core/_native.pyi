@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -56,6 +56,9 @@ def check_plan(plan: Any) -> None:
 
 def raise_after_call(frame: FrameType | None, error: BaseException) -> None:
     """Has the main thread raise an error as soon as the function is done that `frame` is calling."""
+
+def surely(function: Callable[[], object], tell: Callable[[BaseException], object]) -> Callable[[], None]:
+    """A native function that calls another one until it returns, and tells what it has raised; it never raises that."""
 
 def capsule_name(object: object) -> str | None:
     """The name of a capsule, empty if it has none; None for what is no capsule."""

@@ -8,6 +8,8 @@ all threads use from then on (`first_use`), and the locks of objects are new in 
 
 Ctrl-C raises between any two steps of Python code. So `with` gets the methods of `threading.RLock`, which are native:
 between taking a lock and being in the block, and between leaving the block and giving the lock back, no Python runs.
+In functions that Python calls at a fork it would be lost. Native code calls those, again if they were interrupted, and
+the program raises the error after the fork.
 """
 
 from __future__ import annotations
@@ -21,10 +23,13 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from mx_core import _native
 from mx_core.errors import PluginError
 from mx_core.weak import WeakGroup
 
 _locks: WeakGroup[ForkSafeLock] = WeakGroup()
+#: what was raised at a fork, for the program to raise when the fork is done
+passed: list[BaseException] = []
 
 
 class ForkSafeLock:
@@ -56,9 +61,7 @@ class ForkSafeLock:
         return self._lock.__exit__
 
     def _after_fork_in_child(self) -> None:
-        if self._lock.acquire(blocking=False):  # free, or this thread's own
-            self._lock.release()
-        else:
+        if not self._lock._is_owned():  # type: ignore[attr-defined]  # as threading.Condition asks
             self._lock = threading.RLock()
 
 
@@ -171,7 +174,8 @@ class _FirstUse:
     def before_fork(self) -> None:
         """Waits until no other thread is inside, and keeps others out until the fork is over."""
         me = threading.get_ident()
-        limit = _seconds("MX_FORK_TIMEOUT", 30.0)
+        self._give_back()  # where it was interrupted
+        limit = 0.0 if passed else _seconds("MX_FORK_TIMEOUT", 30.0)
         end = time.monotonic() + limit
         while not self._take_others() or _imports_elsewhere(me):
             if time.monotonic() >= end:
@@ -191,8 +195,9 @@ class _FirstUse:
         own = self._lock()
         for lock in (*self._all, self._adding):
             if lock is not own:
-                with contextlib.suppress(RuntimeError):  # not taken
-                    lock.release()
+                with contextlib.suppress(RuntimeError):  # not taken, or not any more
+                    while True:
+                        lock.release()
 
     def after_fork_in_parent(self) -> None:
         self._give_back()
@@ -224,17 +229,31 @@ def _seconds(variable: str, default: float) -> float:
 first_use = _FirstUse()
 
 
+def _after_fork_in_parent() -> None:
+    first_use.after_fork_in_parent()
+    raise_passed(sys._getframe(1))
+
+
 def _after_fork_in_child() -> None:
     first_use.after_fork_in_child()
     for lock in _locks:
         lock._after_fork_in_child()
+    raise_passed(sys._getframe(1))
+
+
+def raise_passed(forking: FrameType) -> None:
+    """Has the program raise what is in `passed` when the function is done that a frame is calling."""
+    while passed:
+        _native.raise_after_call(forking, passed[0])
+        del passed[0]
 
 
 if hasattr(os, "register_at_fork"):
     # Registered before any other hook of mx, so the last before a fork, when the engine is quiet, and the
-    # first after it.
+    # first after it. The parent raises what was raised before the fork.
+    os.register_at_fork(after_in_child=passed.clear)
     os.register_at_fork(
-        before=first_use.before_fork,
-        after_in_parent=first_use.after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
+        before=_native.surely(first_use.before_fork, passed.append),
+        after_in_parent=_native.surely(_after_fork_in_parent, passed.append),
+        after_in_child=_native.surely(_after_fork_in_child, passed.append),
     )

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mx_core.forks import ForkSafeLock
+from mx_core.forks import ForkSafeLock, passed, raise_passed
 from mx_core.signals import let_pass
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ def _rank(record: PluginRecord) -> int:
 
 _current: _Lifecycle | None = None
 _interrupted = False
-_passed: list[BaseException] = []  # at a fork
 _lock = ForkSafeLock()
 
 
@@ -72,26 +71,20 @@ def install(manager: Manager, records: Sequence[PluginRecord]) -> None:
 def fork(stage: str) -> None:
     """Calls every `mx_fork`: users first before the fork, providers first after it. What handlers of signals raise
     meanwhile is the program's, which raises it in the process that it was raised in, after the fork."""
-    if stage == "child":
-        _passed.clear()  # the parent raises what was raised before the fork
     if _current is not None:
         for implementation in _current.forks if stage == "before" else _current.forks[::-1]:
             try:
                 _call(implementation, f"mx_fork({stage!r})", stage)
             except BaseException as error:
                 raise_after_fork(error)
-    if _passed and stage != "before":
-        from mx_core import _native
-
-        forking = sys._getframe().f_back  # Python only prints what is raised in the functions that it calls
-        while _passed:
-            _native.raise_after_call(forking, _passed.pop(0))
+    if stage != "before":
+        raise_passed(sys._getframe(1))  # Python only prints what is raised in the functions that it calls
 
 
 def raise_after_fork(error: BaseException) -> None:
     """Has the program raise an error when the fork is done, in the parent if called before it; for functions that
     Python calls at forks, which prints what they raise."""
-    _passed.append(error)
+    passed.append(error)
 
 
 def interrupted() -> bool:

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -68,11 +69,11 @@ class Hooks:
 
 
 def _watch_forks() -> None:
-    """Called when the engine has installed its own handlers, so that ours enclose them."""
+    """Called when the engine has installed its own handlers, so that ours enclose them. Native: Ctrl-C ends none."""
     os.register_at_fork(
-        before=lambda: _core.set_forking(True),
-        after_in_parent=lambda: _core.set_forking(False),
-        after_in_child=lambda: _core.set_forking(False),
+        before=partial(_core.set_forking, True),
+        after_in_parent=partial(_core.set_forking, False),
+        after_in_child=partial(_core.set_forking, False),
     )
 
 
