@@ -12,7 +12,11 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mx_core import plugins
 from mx_core.errors import ArgumentError, FileFormatError
+from mx_core.plugins import Entry, Registry
+from mx_core.plugins.registries import Provenance
+from mx_core.plugins.specs import CodecSpec
 from mx_io import codecs, recordio
 from mx_io.im2rec import ListEntry, make_list, pack, read_list, write_list
 from mx_io.im2rec.command import im2rec
@@ -213,3 +217,42 @@ def test_killed_runs_never_leave_an_index_of_other_records(tmp_path):
     pack([ListEntry(0, (0.0,), "a.jpg")], tmp_path, tmp_path / "out", pass_through=True)
     left = sorted(p.name for p in tmp_path.iterdir())
     assert left == ["a.jpg", "out.idx", "out.rec", "warm.idx", "warm.rec"]
+
+
+def test_formats_of_plug_ins_are_listed_and_packed(tmp_path, monkeypatch):
+    """A codec that another distribution registers: raw pixels behind a word."""
+
+    def decode(data, color):
+        height, width = data[5], data[6]
+        return np.frombuffer(bytes(data[7:]), np.uint8).reshape(height, width, 3).copy()
+
+    def encode(image, quality):
+        return b"acme!" + bytes(image.shape[:2]) + image.tobytes()
+
+    spec = CodecSpec("acme", (".acme",), lambda head: head.startswith(b"acme!"), decode, encode, 100)
+    entries = [*plugins.registry("image_codecs").items()]
+    registry = Registry("image_codecs")
+    for entry in [
+        Entry("image_codecs", "acme", spec, Provenance("acme", "acme-images", "1.0"), "a.py:1"),
+        *entries,
+    ]:
+        registry.commit(entry)
+    monkeypatch.setattr(codecs.plugins, "registry", lambda kind: registry)
+    monkeypatch.setattr(codecs, "codecs", lambda: tuple(entry.value for entry in registry.in_order()))
+    (tmp_path / "photos").mkdir()
+    for i in range(3):
+        (tmp_path / "photos" / f"{i}.acme").write_bytes(encode(np.full((2, 3, 3), i, np.uint8), 0))
+    (tmp_path / "photos" / "x.bmp").write_bytes(b"not listed")
+    run = CliRunner().invoke
+    listed = run(im2rec, [str(tmp_path / "set"), str(tmp_path / "photos"), "--list", "--no-shuffle"])
+    assert listed.exit_code == 0 and "set.lst: 3 images" in listed.output
+    packed = run(im2rec, [str(tmp_path / "set"), str(tmp_path / "photos"), "--encoding", ".acme"])
+    assert packed.exit_code == 0, packed.output
+    payloads = [bytes(payload) for _, payload in records(tmp_path / "set.rec")]
+    assert payloads == [encode(np.full((2, 3, 3), i, np.uint8), 0) for i in range(3)]
+    refused = run(im2rec, [str(tmp_path / "set"), str(tmp_path / "photos"), "--encoding", ".webm"])
+    assert refused.exit_code == 1 and "--encoding: expected one of .acme, .bmp, .jpe" in refused.output
+    with pytest.raises(
+        ArgumentError, match=r"expected files ending with \.jpeg, \.jpg, \.png, \.acme, got none; recursive"
+    ):
+        make_list(tmp_path / "none", tmp_path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hook implementations of mx-io: its codecs, iterators, augmenters and the `im2rec` command.
+"""Hook implementations of mx-io: its codecs, iterators, augmenters and commands.
 
 Targets are named by text, so that loading the plug-ins imports no image library.
 """
@@ -22,7 +22,9 @@ _ITERATORS = {
     "ImageDetRecordIter": "mx_io.iterators.image_det_record:ImageDetRecordIter",
     "ImageRecordInt8Iter": "mx_io.iterators.image_record:ImageRecordInt8Iter",
     "ImageRecordIter": "mx_io.iterators.image_record:ImageRecordIter",
+    "ImageRecordIter_v1": "mx_io.iterators.image_record:ImageRecordIter",  # of MXNet's earlier versions
     "ImageRecordUInt8Iter": "mx_io.iterators.image_record:ImageRecordUInt8Iter",
+    "ImageRecordUInt8Iter_v1": "mx_io.iterators.image_record:ImageRecordUInt8Iter",
     "ImageSourceIter": "mx_io.iterators.image_batches:ImageSourceIter",
     "MNISTIter": "mx_io.iterators.mnist:MNISTIter",
     "NDArrayIter": "mx_io.iterators.ndarray_iter:NDArrayIter",
@@ -66,5 +68,6 @@ def mx_register_augmenters(registry: AugmenterRegistrar) -> None:
 
 @hookimpl
 def mx_register_commands(registry: CommandRegistrar) -> None:
-    """`mx im2rec`."""
+    """`mx im2rec` and `mx rec`."""
     registry.add("im2rec", "mx_io.im2rec.command:im2rec")
+    registry.add("rec", "mx_io.rec.command:rec")

@@ -101,6 +101,12 @@ def decode(
     )
 
 
+def recognised(data: bytes | bytearray | memoryview) -> str | None:
+    """The name of the installed codec that knows the format of some data; None if none does."""
+    head = bytes(memoryview(data)[:HEAD_BYTES])
+    return next((codec.name for codec in codecs() if _recognises(codec, head)), None)
+
+
 def _recognises(codec: CodecSpec, head: bytes) -> bool:
     """What `sniff` says; a codec whose `sniff` raises is disabled, and the next one is asked."""
     entry = plugins.registry("image_codecs").get(codec.name)
@@ -126,6 +132,18 @@ def _scales(decoder: Callable[..., Any]) -> bool:
 def readable_extensions() -> tuple[str, ...]:
     """The extensions of files that installed codecs read, sorted."""
     return tuple(sorted({extension for codec in codecs() for extension in codec.extensions}))
+
+
+def listed_extensions() -> tuple[str, ...]:
+    """The extensions that `im2rec` lists: MXNet's, and those of the codecs that plug-ins bring."""
+    own = plugins.registry("image_codecs")
+    brought = {
+        extension
+        for codec in codecs()
+        if not own.get(codec.name).is_first_party
+        for extension in codec.extensions
+    }
+    return tuple(dict.fromkeys([".jpeg", ".jpg", ".png", *sorted(brought)]))
 
 
 def writable_extensions() -> tuple[str, ...]:

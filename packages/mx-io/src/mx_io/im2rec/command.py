@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from mx_core.errors import MXNetError
-from mx_io.im2rec.listing import EXTENSIONS, make_list, read_list
+from mx_io.codecs import writable_extensions
+from mx_io.im2rec.listing import make_list, read_list
 from mx_io.im2rec.pack import pack
 
 
@@ -19,7 +20,9 @@ from mx_io.im2rec.pack import pack
 @click.argument("root", type=click.Path(exists=True, file_okay=False))
 @click.option("--list", "listing", is_flag=True, help="Write list files instead of record files.")
 @click.option(
-    "--exts", multiple=True, default=EXTENSIONS, show_default=True, help="List: extensions of images."
+    "--exts",
+    multiple=True,
+    help="List: extensions of images; .jpeg, .jpg, .png and those of codecs that plug-ins bring, by default.",
 )
 @click.option("--chunks", default=1, show_default=True, help="List: number of files of equal size.")
 @click.option("--train-ratio", default=1.0, show_default=True, help="List: share for training.")
@@ -37,8 +40,8 @@ from mx_io.im2rec.pack import pack
 @click.option("--num-thread", default=1, show_default=True, help="Threads that decode and encode.")
 @click.option("--color", type=click.Choice(["-1", "0", "1"]), default="1", show_default=True,
               help="1: colour, 0: grey, -1: as stored.")  # fmt: skip
-@click.option("--encoding", type=click.Choice([".jpg", ".png"]), default=".jpg", show_default=True,
-              help="Format of packed images.")  # fmt: skip
+@click.option("--encoding", default=".jpg", show_default=True,
+              help="Format of packed images: an extension that an installed codec writes.")  # fmt: skip
 @click.option("--pack-label", is_flag=True, help="Pack all labels of the list, not only the first.")
 @click.option("--on-error", type=click.Choice(["skip", "fail"]), default="skip", show_default=True,
               help="Skip an image that cannot be read, or end with an error.")  # fmt: skip
@@ -55,6 +58,10 @@ def im2rec(prefix: str, root: str, listing: bool, **options: Any) -> None:
             for path in make_list(prefix, root, **{name: options[name] for name in chosen}):
                 click.echo(f"{path}: {len(read_list(path))} images")
             return
+        if options["encoding"] not in (known := writable_extensions()):
+            raise click.ClickException(
+                f"--encoding: expected one of {', '.join(known)}, got {options['encoding']!r}"
+            )
         lists = _lists(Path(prefix))
         for lst in lists:
             _pack_one(lst, root, options)

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from mx_core.errors import ArgumentError, FileFormatError
 from mx_core.files import atomic_write
-
-EXTENSIONS = (".jpeg", ".jpg", ".png")
+from mx_io.codecs import listed_extensions
 
 
 class ListEntry(NamedTuple):
@@ -24,15 +23,15 @@ class ListEntry(NamedTuple):
 
 
 def find_images(
-    root: str | os.PathLike[str], recursive: bool, exts: Sequence[str] = EXTENSIONS
+    root: str | os.PathLike[str], recursive: bool, exts: Sequence[str] | None = None
 ) -> list[ListEntry]:
-    """The images under a folder, in the order of their sorted paths.
+    """The images under a folder, in the order of their sorted paths: files with one of some extensions.
 
     With `recursive`, each folder that holds images is a class: 0, 1, 2, … in sorted order. Without, all
     labels are 0. Links to folders are followed, but not to one that they lie in.
     """
     root = Path(root)
-    wanted = tuple(ext.lower() for ext in exts)
+    wanted = tuple(ext.lower() for ext in exts or listed_extensions())
     entries: list[ListEntry] = []
     classes: dict[str, int] = {}
     for folder, folders, files in os.walk(root, followlinks=True, onerror=_raise):
@@ -63,7 +62,7 @@ def make_list(
     root: str | os.PathLike[str],
     *,
     recursive: bool = False,
-    exts: Sequence[str] = EXTENSIONS,
+    exts: Sequence[str] | None = None,
     chunks: int = 1,
     train_ratio: float = 1.0,
     test_ratio: float = 0.0,
@@ -77,6 +76,10 @@ def make_list(
     prefix : str or path
         The files are `prefix[_chunk][_train|_val|_test].lst`.
     root : str or path
+    recursive : bool
+        Go through the folders below, too; each that holds images is a class.
+    exts : sequence of str, optional
+        Extensions of images: `.jpeg`, `.jpg`, `.png` and those of codecs that plug-ins bring, by default.
     chunks : int
         Number of equal pieces.
     train_ratio, test_ratio : float
@@ -100,7 +103,8 @@ def make_list(
     entries = find_images(root, recursive, exts)
     if not entries:
         raise ArgumentError(
-            f"[im2rec] {os.fspath(root)}: expected files ending with {', '.join(exts)}, got none"
+            f"[im2rec] {os.fspath(root)}: expected files ending with {', '.join(exts or listed_extensions())}, got none"
+            f"{'' if recursive else '; recursive (--recursive) goes through the folders below, too'}"
         )
     if shuffle:
         random.Random(seed).shuffle(entries)

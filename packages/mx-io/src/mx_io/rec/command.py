@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mx rec`: check, repair, list and index record files."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+import numpy as np
+
+from mx_core.errors import MXNetError
+from mx_io import codecs
+from mx_io.packing import unpack_view
+from mx_io.rec import files
+from mx_io.recordio import MXRecordIO, build_index, read_index
+
+_FILE = click.Path(exists=True, dir_okay=False)
+#: Labels that `stat` prints at most.
+_MOST_LABELS = 20
+
+
+@contextmanager
+def _errors_told() -> Iterator[None]:
+    try:
+        yield
+    except (MXNetError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@click.group("rec")
+def rec() -> None:
+    """Check, repair, list and index record files (.rec)."""
+
+
+def _index_of(path: str, index: str | None) -> str | None:
+    """The index that is named, or that lies beside the file."""
+    beside = os.path.splitext(path)[0] + ".idx"
+    return index or (beside if os.path.exists(beside) else None)
+
+
+def _told(found: files.Check) -> None:
+    for begin, end, reason in found.damages:
+        click.echo(f"bytes {begin} to {end}: {reason}")
+    for offset, reason in found.unreadable:
+        click.echo(f"record at byte {offset}: {reason}")
+    for key, offset in found.lost:
+        click.echo(f"index: key {key}: no intact record at byte {offset}")
+    if found.unlisted:
+        click.echo(f"index: {found.unlisted} records are not in it")
+
+
+@rec.command("check")
+@click.argument("path", type=_FILE)
+@click.option("--idx", type=_FILE, help="Index of the file; the one beside it by default.")
+@click.option("--images/--no-images", default=False, help="Decode every image, too.")
+def check_command(path: str, idx: str | None, images: bool) -> None:
+    """Read every byte of PATH, compare its index, and tell what is damaged. Ends with 1 if anything is."""
+    with _errors_told():
+        found = files.check(path, _index_of(path, idx), images)
+    _told(found)
+    lost = sum(end - begin for begin, end, _ in found.damages)
+    click.echo(
+        f"{path}: {len(found.offsets)} intact records, {len(found.damages)} damaged places of {lost} bytes"
+    )
+    sys.exit(0 if found.intact else 1)
+
+
+@rec.command("repair")
+@click.argument("path", type=_FILE)
+@click.argument("target", type=click.Path(dir_okay=False))
+@click.option(
+    "--idx", type=_FILE, help="Index of the damaged file, for its keys; the one beside it by default."
+)
+@click.option("--images/--no-images", default=False, help="Leave out images that cannot be decoded, too.")
+def repair_command(path: str, target: str, idx: str | None, images: bool) -> None:
+    """Copy the intact records of PATH into TARGET, and write the index of TARGET beside it."""
+    index = os.path.splitext(target)[0] + ".idx"
+    with _errors_told():
+        found = files.repair(path, target, index, _index_of(path, idx), images)
+    _told(found)
+    click.echo(f"{target}: {len(found.offsets) - len(found.unreadable)} records; {index}")
+
+
+@rec.command("cat")
+@click.argument("path", type=_FILE)
+@click.argument("keys", nargs=-1)
+@click.option("--idx", type=_FILE, help="Index of the file, for KEYS; the one beside it by default.")
+@click.option(
+    "--payload", is_flag=True, help="Write the image (without its header) of one record, not a line."
+)
+def cat_command(path: str, keys: tuple[str, ...], idx: str | None, payload: bool) -> None:
+    """Print a line of JSON for each record of PATH, or for those of KEYS."""
+    with _errors_told(), MXRecordIO(path, "r") as record:
+        offsets = _chosen(record, path, keys, idx)
+        if payload and len(offsets) != 1:
+            raise click.ClickException(f"--payload: expected one key, got {len(offsets)} records")
+        for offset, content in files.records(record, offsets):
+            if payload:
+                click.echo(bytes(unpack_view(content)[1]), nl=False)
+            else:
+                click.echo(json.dumps(_line(offset, content)))
+
+
+def _chosen(record: MXRecordIO, path: str, keys: tuple[str, ...], idx: str | None) -> list[int]:
+    if not keys:
+        return record.scan()[0]
+    index = _index_of(path, idx)
+    if index is None:
+        offsets = record.scan()[0]
+        listed = {str(number): offset for number, offset in enumerate(offsets)}
+    else:
+        listed = read_index(index, str)
+    missing = [key for key in keys if key not in listed]
+    if missing:
+        raise click.ClickException(f"{index or path}: expected one of {len(listed)} keys, got {missing[0]!r}")
+    return [listed[key] for key in keys]
+
+
+def _line(offset: int, content: bytes) -> dict[str, Any]:
+    line: dict[str, Any] = {"offset": offset, "bytes": len(content)}
+    try:
+        header, image = unpack_view(content)
+    except MXNetError:
+        return line
+    label = np.asarray(header.label, np.float64).tolist()
+    return line | {"id": header.id, "label": label, "format": codecs.recognised(image)}
+
+
+@rec.command("stat")
+@click.argument("path", type=_FILE)
+def stat_command(path: str) -> None:
+    """Print how many records PATH has, and their sizes, formats and labels."""
+    with _errors_told():
+        found = files.statistics(path)
+    mean = found.payload_bytes / max(1, found.records)
+    click.echo(f"records  {found.records}")
+    click.echo(
+        f"bytes    {found.payload_bytes} (each {found.smallest} to {found.largest}, {mean:.0f} on average)"
+    )
+    click.echo("formats  " + ", ".join(f"{name} {count}" for name, count in found.formats.most_common()))
+    if found.label_widths:
+        widths = ", ".join(
+            f"{width} ({count} records)" for width, count in sorted(found.label_widths.items())
+        )
+        click.echo(f"labels   {widths}")
+        for label, count in sorted(found.labels.items())[:_MOST_LABELS]:
+            click.echo(f"  {label:g}: {count}")
+        if len(found.labels) > _MOST_LABELS:
+            click.echo(f"  and {len(found.labels) - _MOST_LABELS} others")
+
+
+@rec.command("index")
+@click.argument("path", type=_FILE)
+@click.argument("idx", type=click.Path(dir_okay=False), required=False)
+def index_command(path: str, idx: str | None) -> None:
+    """Write the index of PATH, with keys 0, 1, 2, …, to IDX or beside it."""
+    target = idx or os.path.splitext(path)[0] + ".idx"
+    with _errors_told():
+        count = build_index(path, target)
+    click.echo(f"{target}: {count} records")
