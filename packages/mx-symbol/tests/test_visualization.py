@@ -51,6 +51,8 @@ def test_the_table(capsys):
 def test_without_shapes_only_what_a_layer_says_itself_counts(capsys):
     print_summary(network())
     assert rows(capsys.readouterr().out)[-1] == "Total params: 18"  # two biases, as in MXNet
+    print_summary(sym.Embedding(sym.Variable("data"), input_dim=7, output_dim=3))
+    assert rows(capsys.readouterr().out)[-1] == "Total params: 21"
 
 
 def test_long_names_are_cut_at_the_column(capsys):

@@ -82,7 +82,7 @@ def print_summary(
         print("_" * line_length if i else "=" * line_length)
         own = [entry.node for entry in _parameters(node, shape or {}) if entry.node not in counted]
         counted.update(own)
-        n = sum(shapes.elements(Entry(variable)) for variable in own)
+        n = sum(shapes.elements(Entry(variable)) or _stated(node, variable) for variable in own)
         total += n
         kind = "null" if node.op is None else node.op.name
         outputs = ", ".join(
@@ -206,6 +206,16 @@ def _is_label(variable: Node, order: Sequence[Node]) -> bool:
         if not node.is_variable
         for name, entry in zip(node.input_names, node.inputs, strict=True)
     )
+
+
+def _stated(node: Node, variable: Node) -> int:
+    """Elements of a parameter that the arguments of its layer state: of a bias, and of the weight of Embedding."""
+    name = next(n for n, entry in zip(node.input_names, node.inputs, strict=True) if entry.node is variable)
+    if name == "bias":
+        return int(getattr(node.params, "num_filter", 0) or getattr(node.params, "num_hidden", 0))
+    if name == "weight" and node.op is not None and node.op.name == "Embedding":
+        return int(getattr(node.params, "input_dim", 0)) * int(getattr(node.params, "output_dim", 0))
+    return 0
 
 
 def _parameters(node: Node, given: Shapes) -> Iterator[Entry]:
