@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mx_core.errors import ArgumentError, FileFormatError, MXNetError
+from mx_core.errors import ArgumentError, DTypeError, FileFormatError, MXNetError, ShapeError
 from mx_gluon import Block, HybridBlock, nn
 from mx_gluon.block import HookHandle
 from mx_gluon.errors import RefusedError
@@ -377,3 +377,25 @@ def test_a_scope_is_found_under_mxnets_name() -> None:
     with _BlockScope(Net(prefix="net_")):
         assert NameManager.current.get(None, "hello") == "net_hello0"
         assert nn.Dense(2).prefix == "net_dense0_"
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_errors_of_shapes_say_in_which_block(hybrid: bool) -> None:
+    inner = nn.Dense(3, in_units=4, prefix="inner_")
+    net = nn.HybridSequential(prefix="net_")
+    net.add(nn.Flatten(), inner)
+    net.initialize()
+    net.hybridize(hybrid)
+    with pytest.raises(ShapeError, match=r"weight: expected shape \(3, 5\), got \(3, 4\)") as caught:
+        net(nd.ones((2, 5)))
+    if hybrid:  # one graph, whose operators have the names of blocks
+        assert "'inner_fwd'" in str(caught.value)
+        assert caught.value.__notes__ == ["in block net, called with (2, 5) float32"]
+    else:
+        assert caught.value.__notes__ == [
+            "in block inner, called with (2, 5) float32; its parameters are inner_weight (3, 4) float32, "
+            "inner_bias (3,) float32"
+        ]
+    with pytest.raises(DTypeError) as told:
+        inner(nd.ones((2, 4), dtype="float64"))
+    assert "(2, 4) float64" in told.value.__notes__[0]

@@ -514,3 +514,22 @@ def test_a_request_that_was_interrupted_can_be_made_again(monkeypatch: pytest.Mo
 
 def interrupted(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_states_of_another_network_are_refused_before_they_are_taken(tmp_path: Path) -> None:
+    trainers = []
+    for units in (3, 5):
+        net = nn.Dense(units, in_units=4, prefix="d_")
+        net.initialize()
+        trainers.append(Trainer(net.collect_params(), "adam"))
+        differentiate(*net.collect_params().values())
+        trainers[-1].step(1)
+    trainers[0].save_states(tmp_path / "a.states")
+    with pytest.raises(
+        ArgumentError,
+        match=r"a.states: \[Adam\] state of 'd_bias': expected .*\(5,\).*, got .*\(3,\).*another network",
+    ):
+        trainers[1].load_states(tmp_path / "a.states")
+    differentiate(*trainers[1]._params)
+    trainers[1].step(1)
+    assert trainers[1].optimizer.num_update == 2

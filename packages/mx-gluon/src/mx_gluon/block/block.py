@@ -8,10 +8,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
+from mx_core.errors import DTypeError, ShapeError
 from mx_gluon.block import files
 from mx_gluon.block.hooks import Hook, HookHandle
 from mx_gluon.block.scope import BlockScope
 from mx_gluon.block.summary import print_summary
+from mx_gluon.block.told import tell_where
 from mx_gluon.errors import RefusedError
 from mx_gluon.parameter import Parameter, ParameterDict
 from mx_gluon.parameter.filling import Contexts, Init
@@ -185,7 +187,11 @@ class Block:
         if self._forward_pre_hooks:
             for hook in list(self._forward_pre_hooks.values()):
                 hook(self, args)
-        out = self.forward(*args)
+        try:
+            out = self.forward(*args)
+        except (ShapeError, DTypeError) as error:
+            tell_where(self, args, error)
+            raise
         if self._forward_hooks:
             for hook in list(self._forward_hooks.values()):
                 hook(self, args, out)

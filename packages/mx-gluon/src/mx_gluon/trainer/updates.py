@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from mx_gluon.parameter import Parameter
 from mx_ndarray import NDArray
 from mx_train.optimizer import Optimizer, Updater, get_updater
 
@@ -83,7 +84,19 @@ class Replicas:
             return updater.get_states()
 
     def set_states(self, states: bytes | bytearray) -> None:
-        """Gives all contexts the states of one."""
+        """Gives all contexts the states of one; they are checked before.
+
+        Raises
+        ------
+        FileFormatError  the bytes are damaged
+        ArgumentError    the states are of another optimizer or another network
+        """
+        weights = {
+            index: param.list_data()[0]
+            for index, param in self.optimizer.param_dict.items()
+            if isinstance(param, Parameter) and param._data
+        }
+        self.updaters[0].check_states(states, weights)
         for place in range(len(self.updaters)):
             with self._memory(place) as updater:
                 updater.set_states(states)

@@ -345,16 +345,17 @@ class Updater:
             self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
             self.states_synced[index] = True
         elif not self.states_synced.get(index, True):
-            self._check_form(index, weight)
+            self._check_form(index, weight, self.states[index])
             self.states[index] = _to_context(self.states[index], weight.context)
             self.states_synced[index] = True
         return self.states[index]
 
-    def _check_form(self, index: Index, weight: NDArray) -> None:
+    def _check_form(self, index: Index, weight: NDArray, state: State) -> None:
         """Refuses a loaded state that the optimizer would not have made for the weight."""
         expected = self.optimizer.create_state_multi_precision(index, weight)
-        name = self.optimizer.idx2name.get(index, index)
-        check_form(self.states[index], expected, f"[{type(self.optimizer).__name__}] state of {name!r}")
+        parameter = self.optimizer.param_dict.get(index)
+        name = self.optimizer.idx2name.get(index, getattr(parameter, "name", index))
+        check_form(state, expected, f"[{type(self.optimizer).__name__}] state of {name!r}")
 
     def _take_named(self, index: Index) -> bool:
         """The state under the parameter's other name: MXNet has names in files of trainings on several devices."""
@@ -447,9 +448,12 @@ class Updater:
         self.states = loaded
         self.states_synced = dict.fromkeys(loaded, False)
 
-    def check_states(self, states: bytes | bytearray) -> None:
-        """Raises what `set_states` raises, and takes nothing."""
-        self._read(states)
+    def check_states(self, states: bytes | bytearray, weights: Mapping[Index, NDArray] | None = None) -> None:
+        """Raises what `set_states` raises, and for weights what their first updates would raise; takes nothing."""
+        loaded = self._read(states)[0]
+        for index, weight in (weights or {}).items():
+            if index in loaded:
+                self._check_form(index, weight, loaded[index])
 
     def _read(
         self, states: bytes | bytearray
