@@ -260,7 +260,8 @@ class Trainer:
         self._rescale(batch_size)
         self._ready()
         work = self._work(ignore_stale_grad)
-        self._allreduce_grads(set(work[0][0]) if work else ())
+        if self._kvstore is not None:
+            self._allreduce_grads(set(work[0][0]) if work else ())
         self._update(work)
 
     def allreduce_grads(self) -> None:
@@ -298,7 +299,7 @@ class Trainer:
             )
 
     def _rescale(self, batch_size: float) -> None:
-        if not isinstance(batch_size, Real) or batch_size == 0 or math.isnan(batch_size):
+        if not isinstance(batch_size, (int, float, Real)) or batch_size == 0 or math.isnan(batch_size):
             raise ArgumentError(f"[Trainer] batch_size: expected the number of examples, got {batch_size!r}")
         scale = self._scale / batch_size
         store = self._kvstore
@@ -331,6 +332,9 @@ class Trainer:
         """For each context what is to be updated."""
         learned = self._learned()
         stale = [first_stale(weights) for _, _, weights in learned]
+        all_fresh = max(stale, default=-1) < 0
+        if all_fresh and not self._repeated:
+            return learned
         if not ignore_stale_grad:
             for place, (indices, _, weights) in zip(stale, learned, strict=True):
                 if place >= 0:
@@ -339,7 +343,7 @@ class Trainer:
             for i in sorted(self._repeated):
                 if self._params[i].grad_req != "null":
                     self._raise_stale(i, self._contexts[0], "the parameter was given to the Trainer twice")
-        if all(place < 0 for place in stale):
+        if all_fresh:
             return learned
         fresh = [[weight._fresh_grad for weight in weights] for _, _, weights in learned]
         if self._kvstore is not None:  # all copies get the sum
