@@ -211,6 +211,53 @@ void a_thread_of_an_image_is_enlarged_within_bounds() {
   run(noise(40000, 1, 1, 7), options_for(1, 8, 8), 0, 0);
 }
 
+void mean_images_are_subtracted_and_mirrored_and_signed_bytes_end_at_127() {
+  const Image image = noise(5, 7, 3, 8);
+  AugmentOptions o = options_for(3, 5, 7);
+  o.mirror = true, o.scale = 0.5F, o.std[1] = 2;
+  std::vector<float> mean(3 * 5 * 7), plain(mean.size()), centred(mean.size());
+  for (size_t i = 0; i < mean.size(); ++i) mean[i] = static_cast<float>(i);
+  AugmentScratch scratch;
+  RecordRandom random(0, 0, 0);
+  const Augmented augmented = augment(image.view(), o, random, scratch);
+  write_planes(augmented, o, nullptr, plain.data());
+  write_planes(augmented, o, mean.data(), centred.data());
+  std::vector<int8_t> signed_bytes(mean.size());
+  std::vector<uint8_t> bytes(mean.size());
+  write_planes(augmented, signed_bytes.data());
+  write_planes(augmented, bytes.data());
+  for (int64_t row = 0; row < 15; ++row) {
+    const float unit = row / 5 == 1 ? 0.25F : 0.5F;
+    for (int64_t x = 0; x < 7; ++x) {
+      const float expected = plain[row * 7 + x] - unit * mean[row * 7 + 6 - x];
+      CHECK(std::fabs(centred[row * 7 + x] - expected) < 1e-4F);
+      CHECK(signed_bytes[row * 7 + x] == std::min<int>(bytes[row * 7 + x], 127));
+    }
+  }
+}
+
+void smaller_images_give_the_same_crop() {
+  AugmentOptions o = options_for(3, 16, 16);
+  o.random_resized_crop = true, o.min_random_area = 0.1F, o.max_aspect_ratio = 0.5F;
+  std::mt19937 draws(9);
+  for (uint32_t record = 0; record < 300; ++record) {
+    const int64_t height = 64 + static_cast<int64_t>(draws() % 400), width = 64 + static_cast<int64_t>(draws() % 400);
+    RecordRandom random(1, 2, record);
+    const double scale = least_scale(height, width, o, random);
+    CHECK(scale > 0 && scale <= 1);
+    const int64_t divisor = scale <= 0.125 ? 8 : scale <= 0.25 ? 4 : scale <= 0.5 ? 2 : 1;
+    const Image image = noise((height + divisor - 1) / divisor, (width + divisor - 1) / divisor, 3, record);
+    AugmentScratch scratch;
+    const Augmented augmented = augment(image.view(), o, random, scratch, {height, width});
+    CHECK(augmented.image.height == 16 && augmented.image.width == 16);
+  }
+  o.resize = 20;
+  CHECK(least_scale(200, 100, o, RecordRandom(0, 0, 0)) == 0.2);
+  o.resize = 300;
+  CHECK(least_scale(200, 100, o, RecordRandom(0, 0, 0)) == 1.0);
+  CHECK(least_scale(200, 100, options_for(3, 8, 8), RecordRandom(0, 0, 0)) == 1.0);
+}
+
 }  // namespace
 
 int main() {
@@ -224,5 +271,7 @@ int main() {
   affine_maps_of_known_effect();
   random_options_on_random_images();
   a_thread_of_an_image_is_enlarged_within_bounds();
+  mean_images_are_subtracted_and_mirrored_and_signed_bytes_end_at_127();
+  smaller_images_give_the_same_crop();
   std::puts("ok");
 }

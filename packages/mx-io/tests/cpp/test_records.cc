@@ -176,6 +176,31 @@ void a_file_cut_short_while_read_is_an_error() {
   CHECK(refused);
 }
 
+void scans_of_mutated_files_cover_every_byte() {
+  std::mt19937 random(12);
+  Records records;
+  for (int i = 0; i < 40; ++i) records.emplace_back(random() % 300, static_cast<char>(i));
+  write_all("scan.rec", records);
+  std::ifstream stream("scan.rec", std::ios::binary);
+  const std::string original((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  for (int round = 0; round < 300; ++round) {
+    std::string content = original.substr(0, original.size() - random() % 9);
+    for (uint32_t i = 0; i < random() % 6; ++i) content[random() % content.size()] = static_cast<char>(random());
+    store("scan.rec", content);
+    File file("scan.rec");
+    const Scan scan = scan_records(file, 0, file.size());
+    size_t damage = 0;
+    uint64_t place = 0;
+    for (size_t i = 0; i < scan.offsets.size() || damage < scan.damages.size();) {
+      const bool torn = damage < scan.damages.size() &&
+                        (i == scan.offsets.size() || scan.damages[damage].begin < scan.offsets[i]);
+      CHECK(place == (torn ? scan.damages[damage].begin : scan.offsets[i]));
+      place = torn ? scan.damages[damage++].end : locate_record(file, scan.offsets[i++]).end;
+    }
+    CHECK(place == content.size());
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -185,5 +210,6 @@ int main() {
   many_threads_read_one_file();
   many_threads_write_whole_records();
   a_file_cut_short_while_read_is_an_error();
+  scans_of_mutated_files_cover_every_byte();
   std::puts("ok");
 }
