@@ -48,7 +48,8 @@ class _State:
         self.manager: Manager = Manager()
         self.registries = {kind: Registry(kind, missing_hint) for kind in REGISTRARS}
         self.records: tuple[PluginRecord, ...] = ()
-        self.selects = False
+        #: implementations of `mx_select_kernel` in the order in which they are asked: every new signature asks them
+        self.selects: tuple[tuple[Entry, pluggy.HookImpl], ...] = ()
 
 
 _lock = FirstUseLock()
@@ -116,7 +117,8 @@ def _publish(state: _State) -> None:
     from mx_core import lifecycle
     from mx_core.context import Context
 
-    state.selects = bool(state.manager.hook.mx_select_kernel.get_hookimpls())
+    asked = reversed(state.manager.hook.mx_select_kernel.get_hookimpls())
+    state.selects = tuple((_hook_entry(state, each), each) for each in asked)
     for entry in state.registries["devices"].items():
         Context.register(entry.value.name, entry.value.type_id)
     lifecycle.install(state.manager, state.records)
@@ -165,8 +167,7 @@ def select_kernel(op: Operator, call: KernelCall, candidates: Sequence[KernelSpe
     if not state.selects:
         return None
     given = {"op": op, "call": call, "candidates": candidates}
-    for implementation in reversed(state.manager.hook.mx_select_kernel.get_hookimpls()):
-        entry = _hook_entry(state, implementation)
+    for entry, implementation in state.selects:
         if aside.is_aside(entry):
             continue
         try:
