@@ -157,7 +157,6 @@ def test_files_of_mxnet_have_what_programs_import_from_them(statement: str) -> N
         ("contrib.amp.lists", "symbol_fp16", "mx.contrib.amp.lists is .*: lists operators by a rule"),
         ("contrib.svrg_optimization", "svrg_optimizer", "mx.contrib.svrg_optimization.svrg_optimizer is not .*SVRGModule"),
         ("contrib.svrg_optimization.svrg_optimizer", "X", "mx.contrib.svrg_optimization.svrg_optimizer is not .*SVRGModule"),
-        ("module.executor_group", "DataParallelExecutorGroup", "DataParallelExecutorGroup is .*: internal to MXNet"),
     ],
 )  # fmt: skip
 def test_files_of_mxnet_say_what_they_lack(module: str, name: str, said: str) -> None:
@@ -310,3 +309,10 @@ def test_a_module_that_is_being_imported_is_found(monkeypatch: pytest.MonkeyPatc
 def test_what_a_plugin_brings_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mx.io, "LibSVMIter", dict, raising=False)
     assert mx.io.LibSVMIter is dict
+
+
+def test_names_of_arrays_that_the_graphs_have() -> None:
+    import mx
+    import mx_symbol
+
+    assert mx.nd.CachedOp is mx.ndarray.CachedOp is mx_symbol.CachedOp

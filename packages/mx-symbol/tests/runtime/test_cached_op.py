@@ -270,3 +270,21 @@ def test_a_gradient_among_the_inputs_counts_as_it_was_at_the_call() -> None:
         y.backward()
         assert z.grad.asnumpy().tolist() == [value, value]
         assert x.grad.asnumpy().tolist() == [2, 4]
+
+
+def test_results_go_where_the_caller_says():
+    x = sym.Variable("x")
+    op = CachedOp(sym.Group([x * 2, x + 1]))
+    into = [nd.zeros((2,)), nd.zeros((2,))]
+    made = op(nd.array([1, 2]), out=into)
+    assert made[0] is into[0]
+    assert [each.asnumpy().tolist() for each in into] == [[2, 4], [2, 3]]
+    alone, target = CachedOp(x * 3), nd.zeros((1,))
+    given = nd.array([2])
+    given.attach_grad()
+    with autograd.record():
+        result = alone(given, out=target)
+    result.backward()
+    assert (target.asscalar(), given.grad.asscalar()) == (6, 3)
+    with pytest.raises(ArgumentError, match="out: expected 2 arrays, got 1"):
+        op(nd.array([1, 2]), out=target)

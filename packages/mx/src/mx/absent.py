@@ -16,8 +16,11 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from mx.files import files_of
+from mx_core.imports import import_by_name
 
 _GUIDE = "the guide 'Move a script from MXNet' (docs/guides/move_from_mxnet.md)"
+#: names of MXNet that another package has than the module they belong to
+_ELSEWHERE = {"mx.nd": {"CachedOp": "mx_symbol:CachedOp"}}
 _IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
 
 
@@ -67,6 +70,12 @@ def explain(module: ModuleType, names: Sequence[str]) -> None:
     def attribute(name: str) -> Any:
         if name in files:
             return module
+        place = next(
+            (names_there[name] for each in names if name in (names_there := _ELSEWHERE.get(each, {}))), ""
+        )
+        if place:
+            other, _, attribute_there = place.partition(":")
+            return getattr(import_by_name(other), attribute_there)
         try:
             if before is None:
                 raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_core.forks import ForkSafeLock
-from mx_ndarray import NDArray, autograd
+from mx_ndarray import NDArray, autograd, nd
 from mx_ndarray.several import signature_key
 from mx_symbol._core import FlatGraph
 from mx_symbol.graph import Entry, Node, topological_order
@@ -112,19 +112,25 @@ class CachedOp:
         """Names of the inputs in the order of a call: `Symbol.list_inputs()`."""
         return list(self._names)
 
-    def __call__(self, *args: NDArray) -> NDArray | list[NDArray]:
-        """Computes the outputs as new arrays; asynchronous, recorded if the thread records.
+    def __call__(
+        self, *args: NDArray, out: NDArray | Sequence[NDArray] | None = None
+    ) -> NDArray | list[NDArray]:
+        """Computes the outputs; asynchronous, recorded if the thread records.
 
         Parameters
         ----------
         *args : NDArray
             One per input, auxiliary states included (which are updated in training).
+        out : NDArray or sequence of NDArray, optional
+            Where the outputs go, which are copied there; by default they are new arrays.
 
         Raises
         ------
         ArgumentError  a wrong number of arrays
         ShapeError, DTypeError  shapes or types contradict the graph
         """
+        if out is not None:
+            return _copied(self(*args), out)
         if len(args) != len(self._names):
             raise ArgumentError(
                 f"[CachedOp] expected {len(self._names)} arrays ({', '.join(self._names)}), got {len(args)}"
@@ -242,6 +248,18 @@ def _compiled_back(
     """The same program with a backward that trains where forward did not, or does not where it did."""
     compiler = Compiler(graph, schedule, external, context)
     return compiler.compile(Calls(context), is_train, trains_back=not is_train)
+
+
+def _copied(results: NDArray | list[NDArray], out: NDArray | Sequence[NDArray]) -> NDArray | list[NDArray]:
+    """Copies results into the arrays that a caller gave, and returns those."""
+    if isinstance(results, NDArray) and isinstance(out, NDArray):
+        nd.identity(results, out=out)
+        return out
+    made = [results] if isinstance(results, NDArray) else results
+    given = [out] if isinstance(out, NDArray) else list(out)
+    if len(given) != len(made):
+        raise ArgumentError(f"[CachedOp] out: expected {len(made)} arrays, got {len(given)}")
+    return [nd.identity(each, out=target) for each, target in zip(made, given, strict=True)]
 
 
 def _own_outputs(heads: Sequence[Entry]) -> tuple[Entry, ...]:
