@@ -172,11 +172,15 @@ class Augmentation {
   }
 
   void crop_plain() {
-    if (view_.height < options_.height || view_.width < options_.width) {
-      const double grow = std::max(static_cast<double>(options_.height) / static_cast<double>(view_.height),
-                                   static_cast<double>(options_.width) / static_cast<double>(view_.width));
-      resize_to(std::max<int64_t>(options_.height, std::llround(grow * static_cast<double>(view_.height))),
-                std::max<int64_t>(options_.width, std::llround(grow * static_cast<double>(view_.width))));
+    // One side after the other grows in proportion, and the other is rounded down, as MXNet does it.
+    const auto share = [](int64_t wanted, int64_t given, int64_t other) {
+      return static_cast<int64_t>(static_cast<float>(wanted) / static_cast<float>(given) * static_cast<float>(other));
+    };
+    if (view_.height < options_.height) {
+      resize_to(options_.height, share(options_.height, view_.height, view_.width));
+    }
+    if (view_.width < options_.width) {
+      resize_to(share(options_.width, view_.width, view_.height), options_.width);
     }
     // An image thinner than the size limit allows cannot be grown in proportion.
     if (view_.height < options_.height || view_.width < options_.width) {
