@@ -275,6 +275,21 @@ void register_array(py::module_& module) {
   module.add_object("NDArrayBase", reinterpret_cast<PyObject*>(base_type));
   module.def("waitall", [] { translated([] { wait_all(); }); },
              "Blocks until nothing is pending; raises the first failure.");
+  module.def(
+      "take_array",
+      [](const py::object& array, const py::object& other) {
+        translated([&] {
+          PyArray* self = expect_array(array.ptr(), "array");
+          PyArray* source = expect_array(other.ptr(), "other");
+          if (self->array->size() != 0) {
+            throw Error(MX_ERROR, "[NDArray] expected an array without elements, which nobody computes with");
+          }
+          const Ref<Array> old = Ref<Array>::adopt(self->array);
+          self->array = Ref<Array>::share(source->array).detach();
+          self->writable = source->writable;
+        });
+      },
+      "Makes an array without elements the same as another one: how pickles of MXNet are read.");
 }
 
 }  // namespace mx::nd

@@ -254,3 +254,24 @@ def test_ctrl_c_is_heard_within_200_ms(tmp_path: Path) -> None:
     command = [sys.executable, "-c", INTERRUPTED]
     done = subprocess.run(command, check=True, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert float(done.stdout) < 0.2
+
+
+def test_the_state_of_an_array_goes_to_one_without_elements() -> None:
+    source = nd.array([[1, 2], [3, 4]], dtype="int32")
+    made = nd.NDArray(None)
+    assert made.shape == (0,)
+    made.__setstate__(source.__getstate__())
+    assert (made.dtype, made.asnumpy().tolist()) == (np.int32, [[1, 2], [3, 4]])
+    made[:] = 5
+    assert source.asnumpy().tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(MXNetError, match="expected an array without elements"):
+        made.__setstate__(source.__getstate__())
+    with pytest.raises(
+        ArgumentError, match=r"state: expected a dict with the bytes of 'handle', got \{'handle': None\}"
+    ):
+        nd.NDArray(None).__setstate__({"handle": None})
+    with pytest.raises(FileFormatError, match="truncated"):
+        nd.NDArray(None).__setstate__({"handle": source.__getstate__()["handle"][:-1]})
+    for wrong in ((), (3,), (None, True)):
+        with pytest.raises(TypeError, match=r"NDArray is made by array\(\)"):
+            nd.NDArray(*wrong)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,16 @@ from mxnet import _real
 
 import mx
 
+#: what MXNet 1.9.1 wrote of {"w": [[1, 2, 3]], "i": [7] of int8}
+PICKLE = (
+    "80027d7100285801000000777101636d786e65742e6e6461727261792e6e6461727261790a4e4441727261790a71024e"
+    "8571035271047d7105580600000068616e646c657106635f5f6275696c74696e5f5f0a6279746561727261790a710763"
+    "5f636f646563730a656e636f64650a71085839000000c389c3bac293c3b9000000000200000001000000000000000300"
+    "0000000000000100000000000000000000000000c2803f0000004000004040710958060000006c6174696e31710a8671"
+    "0b52710c85710d52710e7362580100000069710f680268035271107d71116806680768085825000000c389c3bac293c3"
+    "b900000000010000000100000000000000010000000000000005000000077112680a8671135271148571155271167362"
+    "752e"
+)
 SAME = [
     "attribute", "autograd", "base", "callback", "contrib", "context", "engine", "executor", "image", "init", "initializer",
     "io", "kv", "kvstore", "lr_scheduler", "metric", "mod", "model", "module", "mon", "monitor", "name", "nd", "ndarray",
@@ -169,3 +180,11 @@ def test_it_is_refused_beside_mxnet_itself(tmp_path: Path) -> None:
     assert done.returncode == 1 and f"ImportError: MXNet itself is installed in {other}" in done.stderr
     with pytest.raises(ImportError, match="uninstall one of them"):
         _real.refuse([], str(other / "__init__.py"))
+
+
+def test_pickles_of_mxnet_are_read() -> None:
+    written = bytes.fromhex(PICKLE)
+    found = pickle.loads(written)
+    assert type(found["w"]) is mx.nd.NDArray
+    assert found["w"].asnumpy().tolist() == [[1, 2, 3]]
+    assert (found["i"].dtype.__name__, found["i"].asscalar()) == ("int8", 7)

@@ -97,6 +97,9 @@ def set_memory_scope(prefix: str) -> None: ...
 def waitall() -> None:
     """Blocks until nothing is pending; raises the first failure."""
 
+def take_array(array: NDArrayBase, other: NDArrayBase) -> None:
+    """Makes an array without elements the same as another one: how pickles of MXNet are read."""
+
 def make_call(
     name: str,
     context: tuple[int, int],

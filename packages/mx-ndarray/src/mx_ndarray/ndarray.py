@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +36,17 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
 
     __slots__ = ()
     __array_priority__ = 1000.0
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> NDArray:
+        """`NDArray(None)` is an array without elements, to which a pickle of MXNet gives its state.
+
+        Raises
+        ------
+        TypeError  it is called otherwise
+        """
+        if args == (None,) and not kwargs:
+            return _core.from_numpy(np.empty(0, np.float32), dtypes.code("float32"), (1, 0))
+        return super().__new__(cls)  # which raises
 
     # ---- values ----
 
@@ -232,6 +243,30 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
         if place.device_type.startswith("cpu"):
             return restore, (dump_record(self),)
         return restore, (dump_record(self), place.device_type, place.device_id)
+
+    def __getstate__(self) -> dict[str, bytearray]:
+        """What a pickle of MXNet has of an array: a record as in `.params` files; blocks."""
+        from mx_ndarray.records import dump_record
+
+        return {"handle": bytearray(dump_record(self))}
+
+    def __setstate__(self, state: Mapping[str, bytes | bytearray]) -> None:
+        """Gives an array without elements, such as `NDArray(None)`, what `__getstate__` told of another one.
+
+        Raises
+        ------
+        ArgumentError    the state is something else
+        FileFormatError  the record is damaged, or of a sparse array
+        MXNetError       this array has elements
+        """
+        from mx_ndarray.records import restore
+
+        record = state.get("handle") if isinstance(state, Mapping) else None
+        if not isinstance(record, (bytes, bytearray)):
+            raise ArgumentError(
+                f"[NDArray] state: expected a dict with the bytes of 'handle', got {state!r:.80}"
+            )
+        _core.take_array(self, restore(bytes(record)))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NDArray:
         return self.copy()
