@@ -5,6 +5,10 @@
 #include <cmath>
 #include <cstring>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace mx::io {
 namespace {
 
@@ -118,9 +122,10 @@ void nearest(const ImageView& source, uint8_t* out, int64_t height, int64_t widt
 }
 
 template <int kChannels>
-void filter_row(const uint8_t* row, const Axis& axis, int64_t width, int64_t channels, float* out) {
+void filter_row(const uint8_t* row, const Axis& axis, int64_t begin, int64_t width, int64_t channels, float* out) {
   const int64_t count = kChannels != 0 ? kChannels : channels;
-  for (int64_t x = 0; x < width; ++x) {
+  out += begin * count;
+  for (int64_t x = begin; x < width; ++x) {
     const int32_t* positions = axis.positions.data() + x * axis.taps;
     const float* weights = axis.weights.data() + x * axis.taps;
     for (int64_t c = 0; c < count; ++c) {
@@ -129,6 +134,48 @@ void filter_row(const uint8_t* row, const Axis& axis, int64_t width, int64_t cha
       *out++ = sum;
     }
   }
+}
+
+#if defined(__x86_64__)
+
+// Three channels at once; kTaps 0 means any number.  The last pixel of the result is left out: four values are stored.
+template <int kTaps>
+__attribute__((target("sse4.1"))) void filter_three(const uint8_t* row, int64_t row_pixels, const Axis& axis,
+                                                    int64_t width, float* out) {
+  const int taps = kTaps != 0 ? kTaps : axis.taps;
+  const auto load = [row, row_pixels](int64_t position) __attribute__((target("sse4.1"))) {
+    uint32_t word;
+    if (position + 1 < row_pixels) {
+      std::memcpy(&word, row + 3 * position, sizeof word);
+    } else {  // nothing may be read behind the row
+      std::memcpy(&word, row + 3 * position - 1, sizeof word);
+      word >>= 8;
+    }
+    return _mm_cvtepi32_ps(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(static_cast<int>(word))));
+  };
+  for (int64_t x = 0; x + 1 < width; ++x) {
+    const int32_t* positions = axis.positions.data() + x * taps;
+    const float* weights = axis.weights.data() + x * taps;
+    __m128 sum = _mm_mul_ps(_mm_set1_ps(weights[0]), load(positions[0]));
+    for (int t = 1; t < taps; ++t) sum = _mm_add_ps(sum, _mm_mul_ps(_mm_set1_ps(weights[t]), load(positions[t])));
+    _mm_storeu_ps(out + 3 * x, sum);
+  }
+}
+
+#endif
+
+// How many pixels of a filtered row have been written; the others are for filter_row.
+int64_t filter_quickly(const uint8_t* row, int64_t row_pixels, int64_t channels, const Axis& axis, int64_t width,
+                       float* out) {
+#if defined(__x86_64__)
+  static const bool can = __builtin_cpu_supports("sse4.1");
+  if (can && channels == 3 && row_pixels > 1) {
+    (axis.taps == 2 ? filter_three<2> : filter_three<0>)(row, row_pixels, axis, width, out);
+    return width - 1;
+  }
+#endif
+  (void)row, (void)row_pixels, (void)channels, (void)axis, (void)width, (void)out;
+  return 0;
 }
 
 // The rows an output row needs, filtered along x, kept for the next output row.
@@ -143,10 +190,11 @@ class FilteredRows {
     float* out = rows_.data() + slot * values_;
     if (kept_[slot] == y) return out;
     kept_[slot] = y;
+    const int64_t done = filter_quickly(source_.row(y), source_.width, source_.channels, columns_, width_, out);
     switch (source_.channels) {
-      case 1: filter_row<1>(source_.row(y), columns_, width_, 1, out); break;
-      case 3: filter_row<3>(source_.row(y), columns_, width_, 3, out); break;
-      default: filter_row<0>(source_.row(y), columns_, width_, source_.channels, out);
+      case 1: filter_row<1>(source_.row(y), columns_, done, width_, 1, out); break;
+      case 3: filter_row<3>(source_.row(y), columns_, done, width_, 3, out); break;
+      default: filter_row<0>(source_.row(y), columns_, done, width_, source_.channels, out);
     }
     return out;
   }
@@ -159,6 +207,20 @@ class FilteredRows {
   std::vector<float> rows_;
   std::vector<int64_t> kept_;
 };
+
+void saturate_all(const float* values, int64_t count, uint8_t* out) {
+  int64_t i = 0;
+#if defined(__x86_64__)
+  const __m128 half = _mm_set1_ps(0.5F);
+  const auto rounded = [&](int64_t at) { return _mm_cvttps_epi32(_mm_add_ps(_mm_loadu_ps(values + at), half)); };
+  for (; i + 16 <= count; i += 16) {
+    const __m128i low = _mm_packs_epi32(rounded(i), rounded(i + 4));
+    const __m128i high = _mm_packs_epi32(rounded(i + 8), rounded(i + 12));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm_packus_epi16(low, high));
+  }
+#endif
+  for (; i < count; ++i) out[i] = saturate(values[i]);
+}
 
 }  // namespace
 
@@ -178,14 +240,21 @@ void resize(const ImageView& source, uint8_t* out, int64_t height, int64_t width
   FilteredRows filtered(source, columns, width, rows.taps);
   std::vector<float> sums(row_values);
   for (int64_t y = 0; y < height; ++y) {
-    std::fill(sums.begin(), sums.end(), 0.0F);
+    bool begun = false;
     for (int t = 0; t < rows.taps; ++t) {
       const float w = rows.weights[y * rows.taps + t];
       if (w == 0.0F) continue;
       const float* row = filtered.row(rows.positions[y * rows.taps + t]);
-      for (int64_t i = 0; i < row_values; ++i) sums[i] += w * row[i];
+      if (begun) {
+        for (int64_t i = 0; i < row_values; ++i) sums[i] += w * row[i];
+      } else {
+        for (int64_t i = 0; i < row_values; ++i) sums[i] = w * row[i];
+      }
+      begun = true;
     }
-    for (int64_t i = 0; i < row_values; ++i) *out++ = saturate(sums[i]);
+    if (!begun) std::fill(sums.begin(), sums.end(), 0.0F);
+    saturate_all(sums.data(), row_values, out);
+    out += row_values;
   }
 }
 
