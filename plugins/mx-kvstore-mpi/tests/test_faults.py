@@ -64,7 +64,7 @@ def kill_one(start: Any, gone: Any, workers: int, victim: int, delay: float) -> 
     assert not list(Path("/dev/shm").glob("mpich_shm_*")), "shared memory was left behind"
 
 
-@pytest.mark.parametrize(("workers", "victim"), [(2, 1), (3, 0)])
+@pytest.mark.parametrize(("workers", "victim"), [(2, 1), pytest.param(3, 0, marks=pytest.mark.slow)])
 def test_a_killed_worker_is_named(start: Any, gone: Any, workers: int, victim: int) -> None:
     kill_one(start, gone, workers, victim, random.random())
 
