@@ -198,3 +198,15 @@ print("sum of", store.num_workers)
     job = start(program, 2, runner=(str(Path(sys.executable).with_name("mpiexec")), "-n", "2"))
     assert job.wait() == 0, job.text
     job.wait_for("sum of 2", 2)
+
+
+@pytest.mark.slow
+def test_an_mpi_that_is_initialised_otherwise_is_told(start: Any) -> None:
+    program = """
+from mpi4py import MPI
+import mx
+mx.kv.create("dist_sync")
+"""
+    job = start(program, 2)
+    assert job.wait(60) == 1, job.text
+    job.wait_for("MPI found 1 processes, the job has 2: mpi4py.MPI was imported before the store was created")

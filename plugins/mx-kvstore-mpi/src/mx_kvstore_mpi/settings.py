@@ -16,7 +16,6 @@ VARIABLES: Mapping[str, str] = {
     "MX_KV_TOKEN": "secret of a distributed job, which all its processes know; set by `mx launch`",
     "MX_KV_ROLE": "worker or server; set by `mx launch`",
     "MX_KV_RANK": "number of the process among those of its role; set by `mx launch`",
-    "MX_KV_SERVERS": "how many of the processes that mpiexec has started are servers: the last ones",
     "MX_KVSTORE_TIMEOUT": "seconds that a distributed store waits for other processes, by default 300",
     "MXNET_KVSTORE_BIGARRAY_BOUND": "elements from which servers share an array, by default 1000000",
 }
@@ -117,7 +116,7 @@ def place() -> Place:
     if all(name in os.environ for name in _DMLC):
         return _of_dmlc()
     if any(name in os.environ for name in _MPI):
-        return Place(None, servers=whole("MX_KV_SERVERS", 0))
+        return Place(None)
     raise NoJobError(
         "[kvstore.create] a distributed store needs processes that a launcher has started, and this one was started "
         "by none; type `mx launch -n 2 python train.py`, or `mpiexec -n 2 python train.py`"

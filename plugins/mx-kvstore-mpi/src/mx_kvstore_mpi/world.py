@@ -89,7 +89,6 @@ class World:
         self.fault = Fault() if self.membership is None else self.membership.fault
         self.job = Job(1) if self.membership is None else self.membership.job
         self.number = 0 if self.membership is None else self.membership.number
-        self._servers = place.servers
         self.waiter = Waiter(self.fault, Peers(self.membership), self.timeout)
         self.ended = threading.Event()
         self._started = threading.Event()
@@ -100,12 +99,20 @@ class World:
             target=self._communicate, name="mx kvstore: communication", daemon=True
         )
         self._thread.start()
+        try:
+            self._wait_for_the_start()
+        except BaseException:
+            if self.membership is not None:
+                self.membership.close()  # so that the others hear of it
+            raise
+        threading.Thread(target=self._look, name="mx kvstore: deadline", daemon=True).start()
+
+    def _wait_for_the_start(self) -> None:
         end = time.monotonic() + self.timeout
         while not self._started.wait(0.1) and self.fault.error is None:
             if time.monotonic() > end:
                 raise PeerTimeoutError(f"[KVStore] MPI did not start within {self.timeout:g} s")
         self.fault.check()
-        threading.Thread(target=self._look, name="mx kvstore: deadline", daemon=True).start()
 
     @property
     def exchange(self) -> Any:
@@ -157,7 +164,7 @@ class World:
         if self.membership is None:
             comm = mpi.start(None, 0, 0, 0)
             self.number = comm.Get_rank()
-            self.job = Job(comm.Get_size() - self._servers, self._servers)
+            self.job = Job(comm.Get_size())
         else:
             self._meeting = self.membership.meeting()
             comm = mpi.start(self._meeting, self.number, self.job.size, self.membership.hosts)
