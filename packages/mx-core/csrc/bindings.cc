@@ -207,6 +207,24 @@ py::cpp_function surely(const py::function& function, const py::function& tell) 
   });
 }
 
+// Methods of a class whose `with` blocks put their object last in the tuple `entered.stack`, which is a thread's own. They
+// are native, so that Ctrl-C comes before or after a change, with the block's end.
+py::object enter_block(const py::object& self) {
+  const py::object entered = self.attr("entered");
+  py::setattr(entered, "stack", py::tuple(entered.attr("stack")) + py::make_tuple(self));
+  return self;
+}
+
+void leave_block(const py::object& self, const py::args&) {
+  const py::object entered = self.attr("entered");
+  const py::tuple stack(entered.attr("stack"));
+  if (!stack.empty()) py::setattr(entered, "stack", stack[py::slice(0, static_cast<py::ssize_t>(stack.size()) - 1, 1)]);
+}
+
+py::object method(const py::object& function) {
+  return py::reinterpret_steal<py::object>(PyInstanceMethod_New(function.ptr()));
+}
+
 // None for what is no capsule, "" for a capsule without a name.
 std::optional<std::string> capsule_name(const py::object& object) {
   if (!PyCapsule_CheckExact(object.ptr())) return std::nullopt;
@@ -262,6 +280,9 @@ PYBIND11_MODULE(_native, m) {
         "random_key"_a, "rounds"_a, "limit"_a, "patience"_a);
   m.def("raise_after_call", &mx::core::raise_after_call, "frame"_a, "error"_a);
   m.def("surely", &mx::core::surely, "function"_a, "tell"_a);
+  m.def("enter_block", &mx::core::enter_block, "self"_a);
+  m.def("leave_block", &mx::core::leave_block, "self"_a);
+  m.def("method", &mx::core::method, "function"_a);
   m.def("capsule_name", &mx::core::capsule_name, "object"_a);
   m.def("table_head", &mx::core::table_head, "capsule"_a, "name"_a);
   m.def("check_table", &mx::core::check_table, "capsule"_a, "consumer"_a);

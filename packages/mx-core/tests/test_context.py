@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 import copy
 import pickle
+import subprocess
+import sys
 import threading
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -96,3 +99,40 @@ def test_a_device_plugin_brings_its_type_and_count(site):
 
 def test_without_a_gpu_plugin_there_are_no_gpus(site):
     assert num_gpus() == 0
+
+
+SCOPES = """
+import random, signal
+from mx_core.context import cpu, current_context
+
+def press(*_):
+    raise KeyboardInterrupt
+
+def work():
+    while True:
+        with cpu(1), cpu(2):
+            pass
+
+signal.signal(signal.SIGALRM, press)
+draw = random.Random(0)
+for round in range(1500):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-6, 60e-6))
+        work()
+    except KeyboardInterrupt:
+        pass
+    assert current_context() == cpu(0), round
+"""
+
+
+def test_ctrl_c_leaves_the_block() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCOPES], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_stack_of_blocks_enters_it() -> None:
+    with ExitStack() as stack:
+        assert stack.enter_context(cpu(1)) == current_context() == cpu(1)
+    assert current_context() == cpu(0)

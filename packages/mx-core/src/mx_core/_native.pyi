@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 def prepare_native(
     capsule: Any,
@@ -59,6 +62,15 @@ def raise_after_call(frame: FrameType | None, error: BaseException) -> None:
 
 def surely(function: Callable[[], object], tell: Callable[[BaseException], object]) -> Callable[[], None]:
     """A native function that calls another one until it returns, and tells what it has raised; it never raises that."""
+
+def enter_block(self: T) -> T:
+    """`__enter__` of a class: puts an object last in the tuple `self.entered.stack`, before or after Ctrl-C."""
+
+def leave_block(self: Any, *error: object) -> None:
+    """`__exit__`: takes the last object off."""
+
+def method(function: F) -> F:
+    """A native function as a method of the class that it is assigned in."""
 
 def capsule_name(object: object) -> str | None:
     """The name of a capsule, empty if it has none; None for what is no capsule."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import operator
 import threading
-from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar
 
+from mx_core import _native
 from mx_core.errors import ArgumentError
 
 
@@ -96,17 +96,8 @@ class Context(metaclass=_HasDefault):
         stack = cls.entered.stack
         return stack[-1] if stack else cpu()
 
-    def __enter__(self) -> Context:
-        self.entered.stack = (*self.entered.stack, self)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.entered.stack = self.entered.stack[:-1]
+    __enter__ = _native.method(_native.enter_block)
+    __exit__ = _native.method(_native.leave_block)
 
     def __eq__(self, other: object) -> bool:
         return (
