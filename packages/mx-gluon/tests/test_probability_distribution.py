@@ -183,6 +183,50 @@ def test_attributes_that_are_computed_once() -> None:
     )
 
 
+def test_attributes_follow_their_arrays() -> None:
+    """What was looked at outside of `record` has its gradient in it, and a write to a parameter is seen."""
+
+    def slope(look: bool) -> list[float]:
+        logit = nd.array([0.3, -1.0])
+        logit.attach_grad()
+        d = mgp.Bernoulli(logit=logit)
+        if look:
+            _ = d.mean, d.prob
+        for _ in range(2):  # a second backward finds the first one's graph freed
+            with autograd.record():
+                entropy = d.entropy().sum()
+            entropy.backward()
+        return logit.grad.asnumpy().tolist()
+
+    assert slope(True) == slope(False)
+    logit = nd.array([0.0])
+    d = mgp.Bernoulli(logit=logit)
+    assert d.prob.asscalar() == 0.5
+    logit[:] = np.log(3.0)
+    np.testing.assert_allclose(d.prob.asscalar(), 0.75, rtol=1e-6)
+    events = mgp.Categorical(2, prob=nd.array([0.5, 0.5]))
+    assert events.logit.shape == (2,)
+    events.prob[:] = [0.25, 0.75]
+    np.testing.assert_allclose(np.exp(events.log_prob(1.0).asnumpy()), 0.75, rtol=1e-6)
+
+
+@pytest.mark.parametrize("matrix", ["cov", "precision", "scale_tril"])
+def test_a_multivariate_normal_is_recorded_anew(matrix: str) -> None:
+    given = nd.array([[2.0, 0.0], [0.0, 1.0]])
+    given.attach_grad()
+    d = mgp.MultivariateNormal(nd.zeros((2,)), **{matrix: given})
+    for look in ("scale_tril", "cov", "precision", "variance"):
+        assert getattr(d, look).shape[0] == 2
+    slopes = []
+    for _ in range(2):
+        with autograd.record():
+            density = d.log_prob(nd.array([1.0, 2.0]))
+        density.backward()
+        slopes.append(given.grad.asnumpy().tolist())
+    assert slopes[0] == slopes[1]
+    assert np.abs(slopes[0]).max() > 0
+
+
 @pytest.mark.parametrize(
     ("d", "statistic", "pair"),
     [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What distributions and programs share: probabilities and log-odds, attributes that are computed once."""
+"""What distributions and programs share: probabilities and log-odds, attributes that are computed when they are needed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def logit2prob(logit: Any, binary: bool = True, F: Any = None) -> Any:
 
 
 class cached_property:
-    """A property that is computed at its first use and kept as an attribute.
+    """A property that is kept as an attribute after its first use, if it is no NDArray and has none.
+
+    Arrays are computed anew each time: a later write to the arrays from which they come changes them, and what was
+    computed outside of `record` has no gradient.
 
     Threads: as the object that has it; two may compute it at the same time.
     """
@@ -55,5 +58,12 @@ class cached_property:
         if instance is None:
             return self
         value = self._func(instance)
-        instance.__dict__[self._func.__name__] = value
+        if not _has_arrays(value):
+            instance.__dict__[self._func.__name__] = value
         return value
+
+
+def _has_arrays(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(map(_has_arrays, value))
+    return isinstance(value, NDArray)

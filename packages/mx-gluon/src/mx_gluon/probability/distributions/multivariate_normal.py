@@ -81,24 +81,29 @@ class MultivariateNormal(Distribution):
     @property
     def _inverse_tril(self) -> Value:
         """The inverse of `scale_tril`."""
-        diagonal = self._linalg("extractdiag", self.scale_tril)
+        tril = self.scale_tril
+        diagonal = self._linalg("extractdiag", tril)
         identity = self._linalg("makediag", Value(diagonal).ones().raw)
-        return Value(self._linalg("trsm", self.scale_tril, identity))
+        return Value(self._linalg("trsm", tril, identity))
 
     def _log_diagonal(self) -> Value:
         return log(self._linalg("extractdiag", self.scale_tril))
 
     def _zeros(self) -> Value:
-        rows = Value(self.scale_tril).zeros().sum(-1)
-        return Value(self.loc).zeros() + rows
+        found = Value(self.loc).zeros()
+        for name, param in self._given().items():
+            found = found if name == "loc" else found + Value(param).zeros().sum(-1)
+        return found
 
     def _axes_of(self, name: str) -> int:
         return 1 if name == "loc" else 2
 
     def _log_prob(self, x: Value) -> Value:
         difference = x - Value(self.loc)
-        whitened = (self._inverse_tril * difference.expanded(-2)).sum(-1)
-        return (whitened**2 * -0.5 - self._log_diagonal() - HALF_LOG_2PI).sum(-1)
+        inverse = self._inverse_tril
+        log_diagonal = log(self._linalg("extractdiag", inverse.raw))
+        whitened = (inverse * difference.expanded(-2)).sum(-1)
+        return (whitened**2 * -0.5 + log_diagonal - HALF_LOG_2PI).sum(-1)
 
     def _entropy(self) -> Value:
         return (self._log_diagonal() + Value(self.loc).zeros() + (0.5 + HALF_LOG_2PI)).sum(-1)
