@@ -195,7 +195,7 @@ class Brighter(image.Augmenter):
         return image + np.uint8(self.amount)
 
 
-class Drawn(image.Augmenter):
+class Drawn:
     """Draws a number from the generator of the example."""
 
     def seeded(self, image, generator):

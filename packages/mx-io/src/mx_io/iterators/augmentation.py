@@ -35,7 +35,7 @@ def augmenters_of(given: Any, op: str) -> list[Any]:
     for each in given if isinstance(given, list | tuple) else [given]:
         if isinstance(each, str) and each != DEFAULT:
             each = _registered(each, op)
-        if not (callable(each) or each == DEFAULT):
+        if not (callable(each) or hasattr(each, "seeded") or each == DEFAULT):
             raise ArgumentError(f"[{op}] aug_seq: expected augmenters or their names, got {each!r}")
         made.append(each)
     if made.count(DEFAULT) > 1:

@@ -59,7 +59,10 @@ def _told(found: files.Check) -> None:
 @click.option("--idx", type=_FILE, help="Index of the file; the one beside it by default.")
 @click.option("--images/--no-images", default=False, help="Decode every image, too.")
 def check_command(path: str, idx: str | None, images: bool) -> None:
-    """Read every byte of PATH, compare its index, and tell what is damaged. Ends with 1 if anything is."""
+    """Tell what is damaged in PATH.
+
+    It reads every byte and compares the index. It ends with 1 if anything is wrong.
+    """
     with _errors_told():
         found = files.check(path, _index_of(path, idx), images)
     _told(found)
@@ -78,7 +81,10 @@ def check_command(path: str, idx: str | None, images: bool) -> None:
 )
 @click.option("--images/--no-images", default=False, help="Leave out images that cannot be decoded, too.")
 def repair_command(path: str, target: str, idx: str | None, images: bool) -> None:
-    """Copy the intact records of PATH into TARGET, and write the index of TARGET beside it."""
+    """Copy what is intact in PATH into TARGET.
+
+    The index of TARGET is written beside it. Keys are those of the index of PATH, or numbers.
+    """
     index = os.path.splitext(target)[0] + ".idx"
     with _errors_told():
         found = files.repair(path, target, index, _index_of(path, idx), images)
@@ -94,7 +100,10 @@ def repair_command(path: str, target: str, idx: str | None, images: bool) -> Non
     "--payload", is_flag=True, help="Write the image (without its header) of one record, not a line."
 )
 def cat_command(path: str, keys: tuple[str, ...], idx: str | None, payload: bool) -> None:
-    """Print a line of JSON for each record of PATH, or for those of KEYS."""
+    """Print records of PATH as lines of JSON.
+
+    It prints all of them, or those of KEYS.
+    """
     with _errors_told(), MXRecordIO(path, "r") as record:
         offsets = _chosen(record, path, keys, idx)
         if payload and len(offsets) != 1:
@@ -134,7 +143,7 @@ def _line(offset: int, content: bytes) -> dict[str, Any]:
 @rec.command("stat")
 @click.argument("path", type=_FILE)
 def stat_command(path: str) -> None:
-    """Print how many records PATH has, and their sizes, formats and labels."""
+    """Print counts, sizes, formats and labels of PATH."""
     with _errors_told():
         found = files.statistics(path)
     mean = found.payload_bytes / max(1, found.records)
@@ -158,7 +167,10 @@ def stat_command(path: str) -> None:
 @click.argument("path", type=_FILE)
 @click.argument("idx", type=click.Path(dir_okay=False), required=False)
 def index_command(path: str, idx: str | None) -> None:
-    """Write the index of PATH, with keys 0, 1, 2, …, to IDX or beside it."""
+    """Write the index of PATH.
+
+    It has the keys 0, 1, 2, …, and is IDX or lies beside PATH.
+    """
     target = idx or os.path.splitext(path)[0] + ".idx"
     with _errors_told():
         count = build_index(path, target)
