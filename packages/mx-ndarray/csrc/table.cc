@@ -45,7 +45,9 @@ mx_invoke_api make_table() {
       if (array->pending()) {
         throw Error(MX_ERROR_SHAPE, "[NDArray] the shape is not known before the array is computed");
       }
-      void* data = allocate != 0 ? array->allocate(true) : array->address();
+      const bool whole = array->bytes() == array->chunk().bytes();
+      const bool cleared = allocate != 2 || !whole;  // others may read the rest
+      void* data = allocate != 0 ? array->allocate(cleared) : array->address();
       *tensor = {data, array->shape().data(), array->bytes(), array->context(), array->dtype(),
                  array->shape().ndim(), 0};
     });

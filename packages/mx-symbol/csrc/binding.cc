@@ -20,6 +20,50 @@ std::vector<mx_variable*> distinct(std::vector<mx_variable*> list, const std::ve
   return list;
 }
 
+mx_tensor described(const Program& program, mx_array* array, int32_t allocate) {
+  const mx_invoke_api* invoke = program.tables().invoke;
+  mx_tensor whole{};
+  mx_error error{};
+  check(invoke->array_tensor(invoke->self, array, allocate, &whole, &error), error);
+  return whole;
+}
+
+// Whether the first that a segment does with an array is to write all of it.  Arenas hold what is written before it is
+// read.
+bool overwrites(const Program& program, const Segment& segment, uint32_t array, size_t bytes) {
+  if (program.arenas()[array]) return true;
+  for (uint32_t i = segment.begin; i < segment.end; ++i) {
+    const Node& node = program.nodes()[i];
+    for (const uint32_t slot : node.inputs) {
+      if (program.slots()[slot].array == array) return false;
+    }
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      const Slot& slot = program.slots()[node.outputs[k]];
+      if (slot.array != array || node.req[k] == MX_REQ_NULL) continue;
+      return node.req[k] == MX_REQ_WRITE && slot.offset == 0 && slot.bytes == bytes;
+    }
+  }
+  return false;
+}
+
+// Memory for those of a segment's arrays that have none.  What may be read before it is written is cleared, and first:
+// two arrays may lie in one piece of memory.
+void allocate(const Program& program, const Segment& segment, const std::vector<mx_array*>& arrays) {
+  bool missing = false;
+  for (const uint32_t array : segment.arrays) {
+    const mx_tensor whole = described(program, arrays[array], 0);
+    missing = missing || (whole.data == nullptr && whole.bytes != 0);
+  }
+  if (!missing) return;
+  for (const bool cleared : {true, false}) {
+    for (const uint32_t array : segment.arrays) {
+      const mx_tensor whole = described(program, arrays[array], 0);
+      if (whole.data == nullptr && overwrites(program, segment, array, whole.bytes) != cleared)
+        described(program, arrays[array], cleared ? 1 : 2);
+    }
+  }
+}
+
 }  // namespace
 
 // One push of a segment, of a whole part, or of a barrier, which has no segments; used again and again, so that a
@@ -293,16 +337,14 @@ void Binding::submit(const Bound& bound, std::unique_ptr<Job> job, uint32_t flag
 
 // Writes the addresses of a segment's arrays into its tensors, where they have changed.
 void Binding::locate(uint32_t index) {
-  const mx_invoke_api* invoke = program_->tables().invoke;
   const Segment& segment = program_->segments()[index];
+  allocate(*program_, segment, arrays_);
   std::vector<void*>& addresses = segments_[index].addresses;
   bool moved = false;
   for (size_t i = 0; i < addresses.size(); ++i) {
-    mx_tensor whole{};
-    mx_error error{};
-    check(invoke->array_tensor(invoke->self, arrays_[segment.arrays[i]], 1, &whole, &error), error);
-    moved = moved || whole.data != addresses[i];
-    addresses[i] = whole.data;
+    void* const now = described(*program_, arrays_[segment.arrays[i]], 0).data;
+    moved = moved || now != addresses[i];
+    addresses[i] = now;
   }
   if (!moved) return;
   std::vector<void*> known(arrays_.size(), nullptr);

@@ -36,6 +36,31 @@ void arrays_are_made_and_described() {
   table()->array_release(table()->self, view);
 }
 
+// Memory that is recycled within the process: what is not cleared may hold what was there.
+void only_what_is_overwritten_is_not_cleared() {
+  const int64_t n = 1 << 18;
+  mx_error error{};
+  mx_tensor tensor{};
+  const auto fresh = [&](bool viewed, int32_t allocate) {
+    mx_array *whole = nullptr, *view = nullptr;
+    CHECK(table()->array_new(table()->self, {MX_CPU, 0}, MX_FLOAT32, 1, &n, &whole, &error) == MX_OK);
+    const int64_t half = n / 2;
+    CHECK(table()->array_view(table()->self, whole, 0, MX_FLOAT32, 1, &half, &view, &error) == MX_OK);
+    CHECK(table()->array_tensor(table()->self, viewed ? view : whole, allocate, &tensor, &error) == MX_OK);
+    auto* values = static_cast<float*>(tensor.data);
+    float last = values[n - 1];
+    std::fill_n(values, n, 7.0F);
+    table()->array_release(table()->self, view);
+    table()->array_release(table()->self, whole);
+    return last;
+  };
+  for (int i = 0; i < 3; ++i) {
+    fresh(false, 2);
+    CHECK(fresh(false, 1) == 0);
+    CHECK(fresh(true, 2) == 0);
+  }
+}
+
 void errors_are_reported() {
   const int64_t dims[] = {int64_t{1} << 62, int64_t{1} << 62};
   mx_array* made = nullptr;
@@ -126,6 +151,7 @@ void calls_are_run_on_this_thread() {
 int main() {
   fakes::Loader loader;
   arrays_are_made_and_described();
+  only_what_is_overwritten_is_not_cleared();
   errors_are_reported();
   calls_are_described();
   calls_are_pushed(loader.engine_);

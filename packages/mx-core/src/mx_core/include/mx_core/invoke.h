@@ -36,7 +36,8 @@ typedef struct mx_invoke_api {
   void (*array_retain)(void* self, mx_array* array);
   void (*array_release)(void* self, mx_array* array);
   mx_variable* (*array_variable)(void* self, mx_array* array);
-  /* Fills a descriptor; data is NULL while the chunk has no memory (`allocate` gives it some). */
+  /* Fills a descriptor; data is NULL while the chunk has no memory.  `allocate` gives it some: 1 cleared memory, 2 memory
+     that may hold anything where the array is all of its chunk, for one who writes all of it first. */
   int32_t (*array_tensor)(void* self, mx_array* array, int32_t allocate, mx_tensor* tensor,
                           mx_error* error);
 
