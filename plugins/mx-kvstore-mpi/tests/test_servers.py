@@ -145,6 +145,27 @@ def test_asynchronous_stores_need_servers(start: Any) -> None:
     job.wait_for("'dist_async' needs servers, and the job has none; start it as `mx launch -n 1 -s 1")
 
 
+ORDERS = """
+import mx
+store = mx.kv.create("dist_sync")
+keys = list(range(100))
+for key in keys:
+    store.init(key, mx.nd.zeros((40_000,)))
+outs = {key: mx.nd.zeros((40_000,)) for key in keys}
+for key in keys if store.rank == 0 else reversed(keys):
+    store.pushpull(key, mx.nd.ones((40_000,)), out=outs[key], priority=-key if store.rank == 0 else key)
+assert all((out.asnumpy() == 2).all() for out in outs.values())
+print("all keys")
+"""
+
+
+@pytest.mark.parametrize("servers", ["0", "1"])
+def test_workers_may_push_in_different_orders(start: Any, servers: str) -> None:
+    job = start(ORDERS, 2, "-s", servers, "--deadline", "20")
+    assert job.wait() == 0, job.text
+    job.wait_for("all keys", 2)
+
+
 LOOP = """
 import os, time
 import mx

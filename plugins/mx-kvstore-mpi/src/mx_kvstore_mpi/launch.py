@@ -114,7 +114,7 @@ class Launch:
         """How a process ended: its exit status comes a moment after the end of its connection."""
         if number >= len(self._processes):
             return None
-        status = self._processes[number].ended(0.5)
+        status = self._processes[number].ended(2.0)
         return None if status is None else described(status)
 
     def _start(self) -> None:

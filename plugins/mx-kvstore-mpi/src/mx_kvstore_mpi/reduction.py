@@ -13,6 +13,8 @@ from mx_kvstore.compression import Compression
 
 Values = npt.NDArray[Any]
 
+#: tags of MPI: parts of an array, and their sums
+_PART, _SUM = 1, 2
 #: bytes below which arrays are sent together
 SMALL = 1 << 18
 #: bytes that are sent together
@@ -26,29 +28,40 @@ def native(dtype: np.dtype[Any]) -> bool:
     return dtype.char in _OF_MPI
 
 
+class _All:
+    """Several requests as one."""
+
+    def __init__(self, pending: list[Any]) -> None:
+        self._pending = pending
+
+    def Test(self) -> bool:
+        """Whether all are complete."""
+        self._pending = [each for each in self._pending if not each.Test()]
+        return not self._pending
+
+
 class Summation:
     """Sums one-dimensional arrays over the workers of a communicator. Threads: one.
 
-    Two workers: MPI adds, and a + b = b + a. More: a large array is given to MPI alone, so that the algorithm, and with
-    it the order, depends on its size only. Small ones travel together with whatever else is ready, so that the place
-    in the message is another in each run: these are exchanged by parts and added here in the order of ranks. So are
-    16-bit types, which MPI does not know; they are added in float32.
+    A large array is exchanged by parts: each worker gets its part from all others, adds it in the order of ranks, and
+    gives the sum to them. Small arrays travel together with whatever else is ready, so their place in the message is
+    another one in each run. With two workers MPI adds them, as a + b = b + a; with more, their message is exchanged by
+    parts, too. 16-bit types, which MPI does not know, are added in float32.
 
     Parameters
     ----------
     comm : mpi4py.MPI.Comm
     wait : callable
-        (request) -> None; returns when it is complete.
-    crowded : bool
-        More processes than processors: none may spin inside of MPI.
+        (request) -> None; returns when its `Test()` is true. Nothing spins inside of MPI, so that the processors are
+        free for whoever computes meanwhile.
     """
 
-    def __init__(self, comm: Any, wait: Callable[[Any], None], crowded: bool) -> None:
+    def __init__(self, comm: Any, wait: Callable[[Any], None]) -> None:
         from mpi4py import MPI
 
         self._comm = comm
         self._wait = wait
-        self._crowded = crowded
+        self._parts: dict[int, Values] = {}
         self._size: int = comm.Get_size()
         self._sum = MPI.SUM
         self._buckets: dict[np.dtype[Any], tuple[Values, Values]] = {}
@@ -75,12 +88,34 @@ class Summation:
         """Sums one array; blocks until all workers do."""
         if self._size == 1:
             np.copyto(receive, send)
-        elif not native(send.dtype):
-            self._ordered(send, receive)
-        elif self._crowded:
-            self._wait(self._comm.Iallreduce(send, receive, self._sum))
+        elif native(send.dtype):
+            self._by_parts(send, receive)
         else:
-            self._comm.Allreduce(send, receive, self._sum)
+            self._ordered(send, receive)
+
+    def _by_parts(self, send: Values, receive: Values) -> None:
+        """Each worker adds one part of the array, in the order of ranks, and gives the sum to all others."""
+        size, rank, count = send.size, self._comm.Get_rank(), self._size
+        parts = [slice(size * place // count, size * (place + 1) // count) for place in range(count)]
+        mine, others = parts[rank], [place for place in range(count) if place != rank]
+        given = {place: self._part(place, mine.stop - mine.start, send.dtype) for place in others}
+        pending = [self._comm.Irecv(given[place], place, _PART) for place in others]
+        pending += [self._comm.Isend(send[parts[place]], place, _PART) for place in others]
+        self._wait(_All(pending))
+        terms = [send[mine] if place == rank else given[place] for place in range(count)]
+        np.add(terms[0], terms[1], out=receive[mine])
+        for term in terms[2:]:
+            receive[mine] += term
+        pending = [self._comm.Irecv(receive[parts[place]], place, _SUM) for place in others]
+        pending += [self._comm.Isend(receive[mine], place, _SUM) for place in others]
+        self._wait(_All(pending))
+
+    def _part(self, place: int, count: int, dtype: np.dtype[Any]) -> Values:
+        """Memory for the part of another worker, again that of the last call where it is enough."""
+        kept = self._parts.get(place)
+        if kept is None or kept.nbytes < count * dtype.itemsize:
+            kept = self._parts[place] = np.empty(count * dtype.itemsize, np.uint8)
+        return kept[: count * dtype.itemsize].view(dtype)
 
     def compressed(self, send: Values, receive: Values, how: Compression, residual: Values) -> None:
         """Sums what codes of one array stand for, in the order of ranks; blocks until all workers do."""

@@ -17,14 +17,16 @@ import numpy as np
 from mx_core.errors import MXNetError
 from mx_kvstore.compression import Compression
 from mx_kvstore_mpi import messages
+from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError
 from mx_kvstore_mpi.messages import VALUE, Command
 from mx_kvstore_mpi.parts import Part
 from mx_kvstore_mpi.reduction import Values
 from mx_kvstore_mpi.rounds import Step
 from mx_kvstore_mpi.waiting import Waiter
 
-#: requests that are under way at once; others wait, so that urgent ones go first
-_AT_ONCE = 16
+#: requests that are being sent at once; others wait, so that urgent ones go first. Those that wait for an answer do not
+#: count: it may depend on a push of another worker that waits for one of these
+_AT_ONCE = 8
 
 
 @dataclass
@@ -62,7 +64,8 @@ class Request:
     text: Callable[[Part], Any] | None = None
     compression: Compression | None = None
     residual: Values | None = None
-    pending: list[Any] = field(default_factory=list)
+    sending: list[Any] = field(default_factory=list)
+    receiving: list[Any] = field(default_factory=list)
     since: float = field(default_factory=time.monotonic)
 
 
@@ -182,10 +185,10 @@ class Requests:
     def _step(self, step: Step, comms: Any) -> None:
         try:
             step.result = step.run(comms)
-        except MXNetError as error:
-            if self._waiter.fault.error is not None:
-                raise
-            step.error = error  # the servers refuse it; the job goes on
+        except (PeerLostError, PeerTimeoutError):
+            raise
+        except MXNetError as error:  # the servers refuse it; the job goes on
+            step.error = error
         with self._changed:
             if self._steps and self._steps[0] is step:
                 self._steps.popleft()
@@ -195,7 +198,7 @@ class Requests:
         """Starts what waits, as long as not too much is under way."""
         while True:
             with self._changed:
-                if not self._queue or len(self._under_way) >= _AT_ONCE:
+                if not self._queue or self._busy():
                     return
                 request = heapq.heappop(self._queue)[2]
                 self._under_way.append(request)
@@ -204,21 +207,25 @@ class Requests:
                 elements = slice(part.begin, part.end)
                 if request.receive is not None:
                     values = request.receive[elements].view("uint8")
-                    request.pending.append(comm.Irecv(values, to, VALUE + request.number))
+                    request.receiving.append(comm.Irecv(values, to, VALUE + request.number))
                 data = None
                 if request.compression is not None:
                     data = _codes(request, elements)
                 elif request.send is not None:
                     data = request.send[elements]
                 text = None if request.text is None else request.text(part)
-                request.pending += messages.send(comm, to, request.command, request.number, text, data)
+                request.sending += messages.send(comm, to, request.command, request.number, text, data)
+
+    def _busy(self) -> bool:
+        return sum(bool(request.sending) for request in self._under_way) >= _AT_ONCE
 
     def _progress(self) -> bool:
         """Ends what is complete; true if something is, or if there is something new to start."""
         changed = False
         for request in list(self._under_way):
-            request.pending = [each for each in request.pending if not each.Test()]
-            if not request.pending:
+            request.sending = [each for each in request.sending if not each.Test()]
+            request.receiving = [each for each in request.receiving if not each.Test()]
+            if not request.sending and not request.receiving:
                 with self._changed:
                     if request in self._under_way:
                         self._under_way.remove(request)
@@ -227,7 +234,7 @@ class Requests:
         if changed:
             return True
         with self._changed:
-            return bool(self._steps or (self._queue and len(self._under_way) < _AT_ONCE))
+            return bool(self._steps or (self._queue and not self._busy()))
 
     def wait(self, ready: Callable[[], bool], what: str) -> None:
         """For steps: waits, while requests go on."""

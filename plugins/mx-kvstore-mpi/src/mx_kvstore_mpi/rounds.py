@@ -9,7 +9,6 @@ under way the next gradients are computed.
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 import time
 from collections import deque
@@ -85,16 +84,6 @@ class Step:
     def digest(self) -> int:
         """A number that tells steps apart."""
         return digest(self.called)
-
-
-def crowded(comm: Any) -> bool:
-    """Whether a machine has more processes of the communicator than processors."""
-    from mpi4py import MPI
-
-    here = comm.Split_type(MPI.COMM_TYPE_SHARED)
-    many = here.Get_size() > len(os.sched_getaffinity(0))
-    here.Free()
-    return bool(comm.allreduce(many, op=MPI.LOR))
 
 
 def digest(text: str) -> int:
@@ -180,7 +169,7 @@ class Rounds:
 
     def run(self, comm: Any) -> None:
         """Works until `stop`, or the job has failed; raises what is wrong."""
-        summation = Summation(comm, self._wait, crowded(comm))
+        summation = Summation(comm, self._wait)
         pause = _PAUSE
         while True:
             with self._changed:
