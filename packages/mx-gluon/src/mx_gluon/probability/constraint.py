@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mx_core.errors import ArgumentError
-from mx_gluon.probability.values import Value, at_least, at_most, where
+from mx_gluon.probability.values import Value, at_least, at_most, below_one, smallest, where
 from mx_ndarray import NDArray
 from mx_symbol.symbol import Symbol
 
@@ -124,6 +124,16 @@ class _Bounded(Constraint):
         else:
             between = Value(lower) + 1.0 if upper is None else (Value(lower) + upper) * 0.5
         return where(outside, between, value)
+
+    def kept_within(self, value: Value) -> Value:
+        """The value, or the nearest number within an open bound of 0 or 1 to which it was rounded."""
+        if self._integer:
+            return value
+        if self._open_lower and isinstance(self._lower_bound, int) and self._lower_bound == 0:
+            value = at_least(value, smallest(value))
+        if self._open_upper and isinstance(self._upper_bound, int) and self._upper_bound == 1:
+            value = at_most(value, below_one(value, 2.0**-53, 2.0**-24))
+        return value
 
     def clipped(self, value: Value) -> Value:
         """The value, or the bound that is nearest to it."""

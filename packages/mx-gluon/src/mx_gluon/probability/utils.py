@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What distributions and programs share: probabilities and log-odds, attributes that are computed when they are needed."""
+"""What distributions and programs share: probabilities and log-odds, attributes that are computed on demand."""
 
 from __future__ import annotations
 

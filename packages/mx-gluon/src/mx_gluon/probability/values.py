@@ -234,9 +234,14 @@ def where(condition: Any, value: Any, other: Any) -> Value:
 
 
 def times(factor: Any, value: Any) -> Value:
-    """The product, which is 0 where `factor` is 0, even if the value is infinite."""
-    weight = Value(factor)
-    return weight * where(weight.equals(0.0), 0.0, value)
+    """The product, which is 0 where `factor` is 0, even if the value is infinite or NaN."""
+    weight, other = Value(factor), Value(value)
+    return weight * where(weight.equals(0.0) * (1 - finite(other)), 0.0, other)
+
+
+def finite(given: Any) -> Value:
+    """1 where the value is neither infinite nor NaN, 0 elsewhere."""
+    return absolute(given) < math.inf
 
 
 def log_softmax(value: Value) -> Value:
@@ -246,8 +251,11 @@ def log_softmax(value: Value) -> Value:
 
 def log_sum_exp(value: Value, keepdims: bool = False) -> Value:
     """log(sum(exp(x))) along the last axis; terms may be minus infinity."""
-    largest = at_least(value.held().max(-1, keepdims=True), -1e30)
-    total = log(exp(value - largest).sum(-1, keepdims=True)) + largest
+    largest = value.held().max(-1, keepdims=True)
+    largest = where(finite(largest), largest, 0.0)
+    terms = exp(value - largest).sum(-1, keepdims=True)
+    none = terms.equals(0.0)
+    total = where(none, -math.inf, log(where(none, 1.0, terms)) + largest)
     return total if keepdims else total.sum(-1)
 
 
@@ -258,10 +266,46 @@ def one_hot(index: Value, depth: int, like: Value) -> Value:
 
 
 def as_type(value: Value, like: Value) -> Value:
-    """float64 values in the element type of `like`, which is a floating-point one."""
+    """Values in the element type of `like`, a floating-point one that is not wider; numbers stay numbers."""
+    if value.is_number or like.is_number:
+        return value
     if isinstance(like.raw, NDArray):
-        return Value(value.raw.astype(like.raw.dtype))
+        same = value.raw.dtype == like.raw.dtype
+        return value if same else Value(value.raw.astype(like.raw.dtype))
     return Value(sym.amp_multicast(value.raw, like.raw, num_outputs=2, cast_narrow=True)[0])
+
+
+def is_narrow(raw: Any) -> bool:
+    """Whether it is an NDArray of a 16-bit floating-point type."""
+    return isinstance(raw, NDArray) and raw.dtype.__name__ in ("float16", "bfloat16")
+
+
+def widened(value: Value) -> Value:
+    """Values of 16 bits in float32, others as they are, and so symbols, whose type shows later."""
+    if isinstance(value.raw, Symbol):
+        return Value(sym.amp_multicast(value.raw, sym.zeros(shape=(1,)), num_outputs=2)[0])
+    return Value(value.raw.astype("float32")) if is_narrow(value.raw) else value
+
+
+def doubled(value: Value) -> Value:
+    """Values in float64; a number stays one."""
+    if value.is_number:
+        return value
+    return Value(namespace(value.raw).cast(value.raw, dtype="float64"))
+
+
+def smallest(like: Value) -> Value:
+    """The least positive number of the element type; in float32, bfloat16 and float64 one of the least."""
+    least = like.zeros() + 1.2e-38
+    return least + least.equals(0.0) * 6e-8  # float16
+
+
+def below_one(like: Value, *steps: float) -> Value:
+    """1 less the first of the steps that is not lost in the element type, or of those of float16 and bfloat16."""
+    found = like.ones()
+    for step in (*steps, 2.0**-11, 2.0**-8):
+        found = found - found.equals(1.0) * step
+    return found
 
 
 def spread(value: Value, shape: Sequence[int], F: Any, inner: int = 0) -> Value:
@@ -318,9 +362,21 @@ def exponential(zeros: Value) -> Value:
 
 def gamma(shape: Any, zeros: Value) -> Value:
     """Gamma numbers of scale 1; `shape` broadcasts with the zeros."""
-    alpha = (Value(shape) + zeros).held()
+    return as_type(_gamma(doubled((Value(shape) + zeros).held())), zeros)
+
+
+def log_gamma(shape: Any, zeros: Value) -> Value:
+    """Logarithms of gamma numbers of scale 1, in float64; the numbers themselves are 0 for small shapes.
+
+    `shape` broadcasts with the zeros.
+    """
+    alpha = doubled((Value(shape) + zeros).held())
+    return log(_gamma(alpha + 1)) - exponential(alpha.zeros()) / alpha
+
+
+def _gamma(alpha: Value) -> Value:
     F = namespace(alpha.raw)
-    return as_type(Value(F.random.gamma(alpha.raw, alpha.ones().raw, dtype="float64")).held(), zeros)
+    return Value(F.random.gamma(alpha.raw, alpha.ones().raw, dtype="float64")).held()
 
 
 def poisson(rate: Any, zeros: Value) -> Value:

@@ -7,7 +7,7 @@ from typing import Any
 
 from mx_gluon.probability.constraint import OpenInterval, Positive
 from mx_gluon.probability.distributions.exp_family import ExponentialFamily
-from mx_gluon.probability.values import Value, digamma, gamma, gammaln, log, log1p
+from mx_gluon.probability.values import Value, as_type, digamma, gammaln, log, log1p, log_gamma, sigmoid
 
 
 class Beta(ExponentialFamily):
@@ -50,8 +50,8 @@ class Beta(ExponentialFamily):
         return a * b / ((a + b) ** 2 * (a + b + 1))
 
     def _draw(self, zeros: Value) -> Value:
-        x, y = gamma(self.alpha, zeros), gamma(self.beta, zeros)
-        return x / (x + y)
+        # x / (x + y) of gamma numbers x and y
+        return as_type(sigmoid(log_gamma(self.alpha, zeros) - log_gamma(self.beta, zeros)), zeros)
 
     @property
     def _natural_params(self) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from mx_gluon.probability.constraint import IntegerHalfOpenInterval
 from mx_gluon.probability.distributions.several_outcomes import SeveralOutcomes
 from mx_gluon.probability.distributions.stacking import stacked
-from mx_gluon.probability.values import Value, exponential, log, namespace, times
+from mx_gluon.probability.values import Value, exponential, log, namespace, times, widened
 
 
 class Categorical(SeveralOutcomes):
@@ -56,6 +56,9 @@ class Categorical(SeveralOutcomes):
         scores = self._log_probs() - log(exponential(zeros))
         return scores.apply("argmax", axis=-1)
 
+    def _rounded(self, drawn: Value, zeros: Value) -> Value:
+        return drawn  # types of 16 bits have no room for many events
+
     def enumerate_support(self) -> Any:
         """0 to `num_events` - 1 along a new first axis."""
-        return stacked(self._zeros().sum(-1), self.num_events).raw
+        return stacked(widened(self._zeros()).sum(-1), self.num_events).raw

@@ -7,7 +7,18 @@ from typing import Any
 
 from mx_gluon.probability.constraint import Positive, Simplex
 from mx_gluon.probability.distributions.exp_family import ExponentialFamily
-from mx_gluon.probability.values import Value, digamma, gamma, gammaln, log
+from mx_gluon.probability.values import (
+    Value,
+    as_type,
+    at_least,
+    digamma,
+    exp,
+    gammaln,
+    log,
+    log_gamma,
+    log_softmax,
+    smallest,
+)
 
 
 class Dirichlet(ExponentialFamily):
@@ -55,8 +66,12 @@ class Dirichlet(ExponentialFamily):
         return alpha * (total - alpha) / (total**2 * (total + 1))
 
     def _draw(self, zeros: Value) -> Value:
-        drawn = gamma(self.alpha, zeros)
-        return drawn / drawn.sum(-1, keepdims=True)
+        # gamma numbers divided by their sum
+        return as_type(exp(log_softmax(log_gamma(self.alpha, zeros))), zeros)
+
+    def _rounded(self, drawn: Value, zeros: Value) -> Value:
+        rounded = super()._rounded(drawn, zeros)
+        return at_least(rounded, smallest(rounded))
 
     @property
     def _natural_params(self) -> tuple[Any, ...]:

@@ -11,7 +11,17 @@ from typing import Any, ClassVar
 from mx_core.errors import ArgumentError, DTypeError
 from mx_gluon.probability.constraint import Constraint, _Bounded
 from mx_gluon.probability.utils import getF
-from mx_gluon.probability.values import Value, exp, prepended, spread, sqrt, where
+from mx_gluon.probability.values import (
+    Value,
+    as_type,
+    exp,
+    is_narrow,
+    prepended,
+    spread,
+    sqrt,
+    where,
+    widened,
+)
 from mx_ndarray import NDArray, nd
 from mx_symbol import sym
 from mx_symbol.symbol import Symbol
@@ -21,7 +31,8 @@ class Distribution:
     """A distribution, or one per element of its parameters, which broadcast with each other.
 
     Parameters are numbers, NDArrays or, in `hybrid_forward`, symbols. So are the results: what depends on numbers alone
-    is a number. A subclass defines `_log_prob`, `_draw` and other methods with `Value`s.
+    is a number. A subclass defines `_log_prob`, `_draw` and other methods with `Value`s. They get float32 in place of
+    float16 and bfloat16; their results are rounded once.
 
     Threads: any may use one whose parameters no other writes.
 
@@ -57,6 +68,8 @@ class Distribution:
     _validate_args = False
     #: number of the last axes of parameters that belong to one outcome
     _event_axes = 0
+    #: whether formulas get parameters and values of 16 bits in float32
+    _computes_wide = True
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -110,18 +123,21 @@ class Distribution:
         Parameters
         ----------
         value : number, NDArray or Symbol
-            Broadcasts with the parameters. Integers are converted.
+            Broadcasts with the parameters. Integers are converted, to float32 beside parameters of 16 bits.
 
         Raises
         ------
         ArgumentError  with `validate_args`: the value is outside of the support
         NotImplementedError  there is no formula
         """
-        x = self._checked(value)
-        if not isinstance(self.support, _Bounded) or self.support._integer or self.event_dim:
-            return self._log_prob(x).raw
+        return self._computed("_log_density", self._checked(value))
+
+    def _log_density(self, x: Value) -> Value:
+        """`_log_prob`, but minus infinity outside of the support."""
+        if not isinstance(self.support, _Bounded) or self.event_dim:
+            return self._log_prob(x)
         outside = self.support.outside(x)
-        return where(outside, float("-inf"), self._log_prob(self.support.brought(x, outside))).raw
+        return where(outside, float("-inf"), self._log_prob(self.support.brought(x, outside)))
 
     def pdf(self, value: Any) -> Any:
         """The density or probability of a value."""
@@ -134,8 +150,11 @@ class Distribution:
         ------
         NotImplementedError  there is no formula
         """
-        x = self._checked(value, False)
-        return self._cdf(self.support.clipped(x) if isinstance(self.support, _Bounded) else x).raw
+        return self._computed("_clipped_cdf", self._checked(value, False))
+
+    def _clipped_cdf(self, x: Value) -> Value:
+        """`_cdf`, of the nearest bound of the support for what is outside."""
+        return self._cdf(self.support.clipped(x) if isinstance(self.support, _Bounded) else x)
 
     def icdf(self, value: Any) -> Any:
         """The outcome up to which the probability is `value`.
@@ -144,7 +163,7 @@ class Distribution:
         ------
         NotImplementedError  there is no formula
         """
-        return self._icdf(self._checked(value, False)).raw
+        return self._computed("_icdf", self._checked(value, False))
 
     def entropy(self) -> Any:
         """The entropy in nats.
@@ -153,11 +172,34 @@ class Distribution:
         ------
         NotImplementedError  there is no formula
         """
-        return self._entropy().raw
+        return self._computed("_entropy")
 
     def perplexity(self) -> Any:
         """exp of the entropy."""
         return exp(self.entropy()).raw
+
+    def _wide(self) -> Any:
+        """The distribution with parameters of 16 bits in float32."""
+        narrow = {name: value for name, value in self.__dict__.items() if is_narrow(value)}
+        narrow.update({name: param for name, param in self._given().items() if isinstance(param, Symbol)})
+        if not narrow:
+            return self
+        made = copy.copy(self)
+        made.__dict__.update({name: widened(Value(value)).raw for name, value in narrow.items()})
+        return made
+
+    def _like(self) -> Value:
+        """The first parameter that is no number; a number if all are."""
+        found = [param for param in map(Value, self._given().values()) if not param.is_number]
+        return found[0] if found else Value(0.0)
+
+    def _computed(self, formula: str, *given: Value) -> Any:
+        """The result of a method in the element type of the parameters, or of what is given if they are numbers."""
+        if not self._computes_wide:
+            return getattr(self, formula)(*given).raw
+        found = getattr(self._wide(), formula)(*map(widened, given))
+        like = self._like()
+        return as_type(found, given[0] if like.is_number and given else like).raw
 
     # ---- samples ----
 
@@ -173,7 +215,12 @@ class Distribution:
         Returns
         -------
         NDArray or Symbol
-            In the element type of the parameters; float32 if they are numbers.
+            In the element type of the parameters; float32 if they are numbers. Events of `Categorical` are float32
+            beside parameters of 16 bits, too, which cannot tell many events apart.
+
+        Raises
+        ------
+        ArgumentError  `size` is neither an integer nor a shape
         """
         zeros = self._zeros()
         if shape := _shape(size):
@@ -206,8 +253,14 @@ class Distribution:
         return Value(self.F.zeros(shape=(1,)))
 
     def _sampled(self, zeros: Value) -> Any:
-        drawn = self._draw(zeros)
+        drawn = self._rounded(self._wide()._draw(widened(zeros)), zeros)
         return drawn.raw if self.has_grad else drawn.held().raw
+
+    def _rounded(self, drawn: Value, zeros: Value) -> Value:
+        """Outcomes in the element type of the zeros, within open bounds of the support."""
+        drawn = as_type(drawn, zeros)
+        bounded = isinstance(self.support, _Bounded) and not self.event_dim
+        return self.support.kept_within(drawn) if bounded else drawn
 
     def _draw_like(self, batch: Value) -> Value:
         """Outcomes for zeros with which the parameters broadcast, without the axes of one outcome."""
@@ -251,17 +304,17 @@ class Distribution:
     @property
     def mean(self) -> Any:
         """The mean; infinite or NaN where there is none."""
-        return self._mean().raw
+        return self._computed("_mean")
 
     @property
     def variance(self) -> Any:
         """The variance; infinite or NaN where there is none."""
-        return self._variance().raw
+        return self._computed("_variance")
 
     @property
     def stddev(self) -> Any:
         """The standard deviation."""
-        return sqrt(self.variance).raw
+        return self._computed("_stddev")
 
     # ---- what subclasses define ----
 
@@ -283,6 +336,9 @@ class Distribution:
     def _variance(self) -> Value:
         raise self._missing("variance")
 
+    def _stddev(self) -> Value:
+        return sqrt(self._variance())
+
     def _draw(self, zeros: Value) -> Value:
         """Outcomes in the shape and element type of the zeros, with which parameters broadcast."""
         raise self._missing("sample")
@@ -296,7 +352,7 @@ class Distribution:
     def _checked(self, value: Any, outcome: bool = True) -> Value:
         if isinstance(value, NDArray) and not _is_floating(value):
             arrays = [each for each in self._given().values() if isinstance(each, NDArray)]
-            value = value.astype(arrays[0].dtype if arrays else "float32")
+            value = value.astype("float32" if not arrays or is_narrow(arrays[0]) else arrays[0].dtype)
         if outcome:
             self._validate_samples(value)
         return Value(value)
@@ -310,7 +366,12 @@ def _shape(size: int | Sequence[int] | None) -> tuple[int, ...]:
     """A shape; () for None."""
     if size is None:
         return ()
-    return (int(size),) if isinstance(size, Integral) else tuple(size)  # type: ignore[arg-type]
+    extents = size if isinstance(size, (tuple, list)) else (size,)
+    if not all(isinstance(each, Integral) and int(each) >= 0 for each in extents):
+        raise ArgumentError(
+            f"[probability] size: expected an integer from 0 or a shape of them, got {size!r}"
+        )
+    return tuple(map(int, extents))
 
 
 def _is_floating(array: NDArray) -> bool:

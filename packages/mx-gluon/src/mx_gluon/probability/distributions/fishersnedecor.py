@@ -8,7 +8,7 @@ from typing import Any
 
 from mx_gluon.probability.constraint import Positive
 from mx_gluon.probability.distributions.distribution import Distribution
-from mx_gluon.probability.values import Value, digamma, gamma, gammaln, log, log1p, where
+from mx_gluon.probability.values import Value, as_type, digamma, exp, gammaln, log, log1p, log_gamma, where
 
 
 class FisherSnedecor(Distribution):
@@ -65,4 +65,4 @@ class FisherSnedecor(Distribution):
 
     def _draw(self, zeros: Value) -> Value:
         a, b = self._halves()
-        return gamma(a, zeros) / gamma(b, zeros) * (b / a)
+        return as_type(exp(log_gamma(a, zeros) - log_gamma(b, zeros)), zeros) * (b / a)

@@ -23,6 +23,8 @@ class Independent(Distribution):
         Number of axes.
     """
 
+    _computes_wide = False
+
     def __init__(
         self,
         base_distribution: Distribution,

@@ -9,7 +9,16 @@ from typing import Any
 from mx_core.errors import ArgumentError
 from mx_gluon.probability.distributions.categorical import Categorical
 from mx_gluon.probability.distributions.distribution import Distribution, _shape
-from mx_gluon.probability.values import Value, log_sum_exp, one_hot, prepended, spread
+from mx_gluon.probability.values import (
+    Value,
+    as_type,
+    log_sum_exp,
+    one_hot,
+    prepended,
+    spread,
+    times,
+    widened,
+)
 
 
 class MixtureSameFamily(Distribution):
@@ -24,6 +33,8 @@ class MixtureSameFamily(Distribution):
     component_dist : Distribution
         Of parameters of shape (..., K), and axes of one outcome after them.
     """
+
+    _computes_wide = False
 
     def __init__(
         self, mixture_dist: Categorical, component_dist: Distribution, validate_args: bool | None = None
@@ -61,12 +72,13 @@ class MixtureSameFamily(Distribution):
         weights = Value(self.mixture_dist.prob)
         for _ in range(self.event_dim or 0):
             weights = weights.expanded(-1)
-        return (weights * per_component).sum(self._axis)
+        return times(weights, per_component).sum(self._axis)
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density or probability of a value."""
         densities = Value(self.component_dist.log_prob(self._checked(value).expanded(self._axis).raw))
-        return log_sum_exp(densities + self.mixture_dist._log_probs()).raw
+        weighted = widened(densities) + self.mixture_dist._wide()._log_probs()
+        return as_type(log_sum_exp(weighted), self.mixture_dist._like()).raw
 
     def cdf(self, value: Any) -> Any:
         """The probability of an outcome up to a value.
@@ -98,10 +110,11 @@ class MixtureSameFamily(Distribution):
 
     def _chosen(self, zeros: Value) -> Value:
         """One component's outcome of each row of all components' outcomes."""
-        which = one_hot(self.mixture_dist._draw(zeros), self.mixture_dist.num_events, zeros)
+        events = Value(self.mixture_dist._sampled(zeros))
+        which = one_hot(events, self.mixture_dist.num_events, zeros)
         for _ in range(self.event_dim or 0):
             which = which.expanded(-1)
-        return (which * self.component_dist._draw_like(zeros)).sum(self._axis).held()
+        return times(which, self.component_dist._draw_like(zeros)).sum(self._axis).held()
 
     def sample(self, size: int | Sequence[int] | None = None) -> Any:
         """Draws outcomes in the shape of the parameters without the components' axis, or of `size`."""

@@ -10,7 +10,15 @@ from mx_gluon.probability.constraint import Real, Simplex
 from mx_gluon.probability.distributions.several_outcomes import SeveralOutcomes
 from mx_gluon.probability.distributions.transformed_distribution import TransformedDistribution
 from mx_gluon.probability.transformation import ExpTransform
-from mx_gluon.probability.values import Value, exponential, log, log_softmax, log_sum_exp
+from mx_gluon.probability.values import (
+    Value,
+    at_least,
+    exponential,
+    log,
+    log_softmax,
+    log_sum_exp,
+    smallest,
+)
 
 
 class _LogRelaxedOneHotCategorical(SeveralOutcomes):
@@ -68,6 +76,10 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     ) -> None:
         base = _LogRelaxedOneHotCategorical(T, num_events, prob, logit, F, validate_args)
         super().__init__(base, ExpTransform(), validate_args)
+
+    def _forward(self, x: Any) -> Any:
+        drawn = Value(super()._forward(x))
+        return at_least(drawn, smallest(drawn)).raw
 
     @property
     def T(self) -> Any:

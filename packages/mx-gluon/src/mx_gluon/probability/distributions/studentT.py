@@ -8,7 +8,19 @@ from typing import Any
 
 from mx_gluon.probability.constraint import Positive, Real
 from mx_gluon.probability.distributions.distribution import Distribution
-from mx_gluon.probability.values import Value, digamma, gamma, gammaln, log, log1p, normal, sqrt, where
+from mx_gluon.probability.values import (
+    Value,
+    as_type,
+    digamma,
+    doubled,
+    exp,
+    gammaln,
+    log,
+    log1p,
+    log_gamma,
+    normal,
+    where,
+)
 
 
 class StudentT(Distribution):
@@ -59,4 +71,6 @@ class StudentT(Distribution):
     def _draw(self, zeros: Value) -> Value:
         df, loc, scale = self._values("df", "loc", "scale")
         half = df * 0.5
-        return loc + scale * normal(zeros) * sqrt(half / gamma(half, zeros))
+        scaled = scale * normal(zeros)
+        stretch = exp((log(doubled(half)) - log_gamma(half, zeros)) * 0.5)
+        return loc + scaled * as_type(stretch, zeros)

@@ -8,12 +8,14 @@ from typing import Any
 
 from mx_core.errors import ArgumentError
 from mx_gluon.block import HybridBlock
+from mx_gluon.probability.constraint import Positive, UnitInterval, _Bounded
 from mx_gluon.probability.utils import cached_property
 from mx_gluon.probability.values import (
     Value,
     absolute,
     at_least,
     at_most,
+    below_one,
     exp,
     log,
     log1p,
@@ -51,6 +53,8 @@ class Transformation:
     bijective = False
     event_dim: Any = 0
     _symbolic = False
+    #: what y can be; None if it can be anything
+    _image: _Bounded | None = None
 
     def __init__(self, F: Any = nd) -> None:
         self.F = F
@@ -244,6 +248,7 @@ class ExpTransform(Transformation):
 
     bijective = True
     sign = 1
+    _image = Positive()
 
     def _forward_compute(self, x: Any) -> Any:
         return exp(x).raw
@@ -304,6 +309,7 @@ class PowerTransform(Transformation):
     """
 
     bijective = True
+    _image = Positive()
 
     def __init__(self, exponent: Any) -> None:
         super().__init__()
@@ -326,16 +332,17 @@ class PowerTransform(Transformation):
 
 
 class SigmoidTransform(Transformation):
-    """y = 1 / (1 + exp(-x)), kept away from 0 and 1 by 2**-23.
+    """y = 1 / (1 + exp(-x)), kept away from 0 by 2**-23, and from 1 by that or a step of the element type.
 
     Threads: as `Transformation`.
     """
 
     bijective = True
     sign = 1
+    _image = UnitInterval()
 
     def _clipped(self, y: Any) -> Value:
-        return at_most(at_least(y, _EPSILON), 1 - _EPSILON)
+        return at_most(at_least(y, _EPSILON), below_one(Value(y), _EPSILON))
 
     def _forward_compute(self, x: Any) -> Any:
         return self._clipped(sigmoid(x)).raw
