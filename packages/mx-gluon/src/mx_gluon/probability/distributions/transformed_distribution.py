@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mx_core.errors import ArgumentError
 from mx_gluon.probability.distributions.distribution import Distribution
-from mx_gluon.probability.transformation import Transformation
-from mx_gluon.probability.values import Value, sum_right_most
+from mx_gluon.probability.transformation import ComposeTransform, Transformation
+from mx_gluon.probability.values import Value, sum_right_most, where
 
 
 class TransformedDistribution(Distribution):
@@ -24,6 +25,8 @@ class TransformedDistribution(Distribution):
     transforms : Transformation or sequence of them
         The first is applied first.
     """
+
+    _computes_wide = False
 
     def __init__(
         self,
@@ -73,14 +76,19 @@ class TransformedDistribution(Distribution):
 
     def _log_prob(self, x: Value) -> Value:
         dims = self.event_dim or 0
-        total = Value(0.0)
+        total = outside = Value(0.0)
         y = x.raw
-        for part in reversed(self._transforms):
+        for part in _backwards(self._transforms):
+            if part._image is not None:
+                beyond = part._image.outside(Value(y))
+                outside = outside + sum_right_most(beyond, dims)
+                y = part._image.brought(Value(y), beyond).raw
             before = part.inv(y)
             total = total - sum_right_most(part.log_det_jacobian(before, y), dims - part.event_dim)
             y = before
         base = self._base_dist
-        return total + sum_right_most(base.log_prob(y), dims - (base.event_dim or 0))
+        total = total + sum_right_most(base.log_prob(y), dims - (base.event_dim or 0))
+        return where(outside, -math.inf, total)
 
     def _batch_zeros(self) -> Value:
         more = (self.event_dim or 0) - (self._base_dist.event_dim or 0)
@@ -100,10 +108,31 @@ class TransformedDistribution(Distribution):
 
     def _cdf(self, x: Value) -> Value:
         y = x.raw
-        for part in reversed(self._transforms):
-            y = part.inv(y)
+        for part in _backwards(self._transforms):
+            y = _inverse_to_the_ends(part, y)
         return self._sign() * (Value(self._base_dist.cdf(y)) - 0.5) + 0.5
 
     def _icdf(self, p: Value) -> Value:
         turned = self._sign() * (p - 0.5) + 0.5
         return Value(self._forward(self._base_dist.icdf(turned.raw)))
+
+
+def _backwards(transforms: Sequence[Transformation]) -> Iterator[Transformation]:
+    """The last first, with the parts of what is composed."""
+    for part in reversed(transforms):
+        if isinstance(part, ComposeTransform):
+            yield from _backwards(part._parts)
+        else:
+            yield part
+
+
+def _inverse_to_the_ends(part: Transformation, y: Any) -> Any:
+    """The inverse, also of what is at the bounds of what the transformation gives or beyond them."""
+    image = part._image
+    if image is None:
+        return part.inv(y)
+    before = Value(part.inv(image.clipped(Value(y)).raw))
+    if image._upper_bound is not None:  # it increases
+        before = where(Value(y) >= image._upper_bound, math.inf, before)
+        before = where(Value(y) <= image._lower_bound, -math.inf, before)
+    return before.raw
