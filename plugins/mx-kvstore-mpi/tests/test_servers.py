@@ -152,6 +152,8 @@ keys = list(range(100))
 for key in keys:
     store.init(key, mx.nd.zeros((40_000,)))
 outs = {key: mx.nd.zeros((40_000,)) for key in keys}
+mx.nd.waitall()
+store.barrier()
 for key in keys if store.rank == 0 else reversed(keys):
     store.pushpull(key, mx.nd.ones((40_000,)), out=outs[key], priority=-key if store.rank == 0 else key)
 assert all((out.asnumpy() == 2).all() for out in outs.values())
