@@ -234,6 +234,27 @@ class TestStores:
         trainer.step(1)
         assert params["w"].data(cpu(1)).asnumpy().tolist() == [-2, -2]
 
+    @pytest.mark.parametrize("count", [1, 2])
+    def test_classes_that_sum_in_another_way(self, count: int) -> None:
+        class Distributed(Trainer):
+            def _allreduce_grads(self) -> None:  # its name and its arguments are MXNet's
+                super()._allreduce_grads()
+                for param in self._params:
+                    for grad in param.list_grad():
+                        grad *= 10
+
+        params = weights(contexts=[cpu(i) for i in range(count)])
+        alone = Distributed(params, "sgd", {"learning_rate": 1}, kvstore=None)
+        stored = Distributed(params, "sgd", {"learning_rate": 1}, update_on_kvstore=False)
+        for trainer, expected in ((alone, -10), (stored, -10 - 10 * count)):
+            differentiate(params["w"])
+            trainer.step(1)
+            for array in params["w"].list_data():
+                assert array.asnumpy().tolist() == [expected, expected]
+        differentiate(params["w"])
+        stored.allreduce_grads()
+        assert params["w"].list_grad()[0].asnumpy().tolist() == [10 * count, 10 * count]
+
     def test_values_that_a_program_sets(self) -> None:
         params = weights(contexts=[cpu(0), cpu(1)])
         trainer = Trainer(params, "sgd", {"learning_rate": 1})

@@ -104,18 +104,17 @@ class _Scaling(Trainer):
             return made
         return (_made_again, (made[0], kind, *made[1][1:]), *made[2:])
 
-    def _allreduce_grads(self, indices: Container[int]) -> None:
-        if self._update_on_kvstore:
-            self._amp_skips = self._amp_loss_scaler._look(self._pushed(indices))
+    def _allreduce_grads(self) -> None:
+        if self._kvstore is not None and self._update_on_kvstore:
+            self._amp_skips = self._amp_loss_scaler._look(self._pushed(self._given_to(self._kvstore)))
             if self._amp_skips:
                 return
-        super()._allreduce_grads(indices)
+        super()._allreduce_grads()
 
     def _pushed(self, indices: Container[int]) -> Iterator[NDArray]:
         """Gradients that a store gets: of contexts without one beside others that have one it gets zeros."""
-        everything = self._kvstore is not None and "dist" in self._kvstore.type
         for i, param in enumerate(self._params):
-            if param.grad_req == "null" or i in self._repeated or not (everything or i in indices):
+            if param.grad_req == "null" or i in self._repeated or i not in indices:
                 continue
             fresh = [weight._fresh_grad for weight in param.list_data()]
             for grad, is_fresh in zip(param.list_grad(), fresh, strict=True):

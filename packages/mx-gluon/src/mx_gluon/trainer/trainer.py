@@ -59,6 +59,9 @@ class Trainer:
     >>> trainer.step(batch_size=len(x))
     """
 
+    #: what the step that runs updates; outside of steps None, which is everything
+    _summed: Sequence[int] | None = None
+
     def __init__(
         self,
         params: ParameterDict | Mapping[str, Parameter] | Sequence[Parameter],
@@ -260,8 +263,11 @@ class Trainer:
         self._rescale(batch_size)
         self._ready()
         work = self._work(ignore_stale_grad)
-        if self._kvstore is not None:
-            self._allreduce_grads(set(work[0][0]) if work else ())
+        self._summed = work[0][0] if work else ()
+        try:
+            self._allreduce_grads()
+        finally:
+            self._summed = None
         self._update(work)
 
     def allreduce_grads(self) -> None:
@@ -273,7 +279,7 @@ class Trainer:
         """
         self._ready()
         self._refuse_in_store("allreduce_grads")
-        self._allreduce_grads(range(len(self._params)))
+        self._allreduce_grads()
 
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """Updates parameters with the gradients as they are: `step` without the sum; asynchronous.
@@ -359,11 +365,11 @@ class Trainer:
             "parameters out"
         )
 
-    def _allreduce_grads(self, indices: Container[int]) -> None:
+    def _allreduce_grads(self) -> None:
+        """Sums gradients. Classes of programs that sum in another way override it, so each step calls it."""
         if self._kvstore is None:
             return
-        if "dist" in self._kvstore.type:  # other workers may wait for each of them
-            indices = range(len(self._params))
+        indices = self._given_to(self._kvstore)
         for i, param in enumerate(self._params):
             if param.grad_req == "null" or i not in indices or i in self._repeated:
                 continue
@@ -373,6 +379,12 @@ class Trainer:
                 for grad in (grad for grad, is_fresh in zip(grads, fresh, strict=True) if not is_fresh):
                     grad[:] = 0  # left over from another step
             self._kvstore.pushpull(i, grads, out=weights if self._update_on_kvstore else None, priority=-i)
+
+    def _given_to(self, store: KVStoreBase) -> Container[int]:
+        """Parameters whose gradients a store gets: in a step those that it updates."""
+        if self._summed is None or "dist" in store.type:  # other workers may wait for each of them
+            return range(len(self._params))
+        return set(self._summed)
 
     def _update(self, work: list[Work]) -> None:
         for place, each in enumerate(work):
