@@ -158,6 +158,24 @@ def test_gradients_flow_in_the_type_of_the_parameters(dtype: str) -> None:
     assert plain(loc.grad).tolist() == [2.0, 2.0]
 
 
+@pytest.mark.parametrize("dtype", NARROW)
+def test_divergences_are_those_of_float32_rounded(dtype: str) -> None:
+    """Squares of 300 and gammaln(2e4) are beyond float16; the divergences are not."""
+    array = arrays(dtype)
+    for make in (
+        lambda a, k: mgp.Normal(a(300.0 * k), a(400.0)),
+        lambda a, k: mgp.Gamma(a(2e4), a(1.0 + k / 128)),
+        lambda a, k: mgp.Beta(a(2e4), a(2e4 + 128 * k)),
+        lambda a, k: mgp.Categorical(2, prob=a([0.25, 0.75][:: 1 if k else -1])),
+        lambda a, k: mgp.Independent(mgp.Normal(a([300.0 * k] * 2), a(400.0)), 1),
+    ):
+        p, q = (make(array, k) for k in (0, 1))
+        exact = mgp.kl_divergence(*(make(lambda v: array(v).astype("float32"), k) for k in (0, 1)))
+        found = mgp.kl_divergence(p, q)
+        assert found.dtype.__name__ == dtype
+        np.testing.assert_allclose(plain(found), plain(exact), rtol=2.0**-7)
+
+
 class Narrow(HybridBlock):
     """A density of its input, or draws like it."""
 
@@ -168,11 +186,15 @@ class Narrow(HybridBlock):
     def hybrid_forward(self, F: Any, a: Any, x: Any) -> Any:
         if self._method == "events":
             return mgp.Categorical(3, logit=a).log_prob(x)
+        if self._method == "relaxed":
+            return mgp.RelaxedBernoulli(a, logit=x).sample()
+        if self._method == "divergence":
+            return mgp.kl_divergence(mgp.Normal(x, a), mgp.Normal(0.0, 40.0))
         d = mgp.Cauchy(a, 0.1) if self._method == "log_prob" else mgp.Beta(a, a)
         return d.log_prob(x) if self._method == "log_prob" else d.sample()
 
 
-@pytest.mark.parametrize("method", ["log_prob", "sample", "events"])
+@pytest.mark.parametrize("method", ["log_prob", "sample", "events", "relaxed", "divergence"])
 @pytest.mark.filterwarnings("ignore:.*of the HybridBlock are not used")
 def test_graphs_of_float16(method: str) -> None:
     a = nd.array([0.1, 0.2, 0.3], dtype="float16")

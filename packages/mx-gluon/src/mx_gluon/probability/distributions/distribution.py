@@ -179,13 +179,16 @@ class Distribution:
         return exp(self.entropy()).raw
 
     def _wide(self) -> Any:
-        """The distribution with parameters of 16 bits in float32."""
-        narrow = {name: value for name, value in self.__dict__.items() if is_narrow(value)}
-        narrow.update({name: param for name, param in self._given().items() if isinstance(param, Symbol)})
-        if not narrow:
+        """The distribution with parameters and other attributes of 16 bits in float32."""
+        wide = {
+            name: widened(Value(value)).raw
+            for name, value in self.__dict__.items()
+            if is_narrow(value) or isinstance(value, Symbol)
+        }
+        if not wide:
             return self
         made = copy.copy(self)
-        made.__dict__.update({name: widened(Value(value)).raw for name, value in narrow.items()})
+        made.__dict__.update(wide)
         return made
 
     def _like(self) -> Value:

@@ -9,7 +9,7 @@ from typing import Any
 
 from mx_core.errors import ArgumentError
 from mx_gluon.probability.distributions.distribution import Distribution
-from mx_gluon.probability.values import Value, namespace
+from mx_gluon.probability.values import Value, as_type, namespace
 
 Divergence = Callable[[Any, Any], Any]
 _divergences: dict[tuple[type, type], Divergence] = {}
@@ -67,11 +67,20 @@ def kl_divergence(p: Distribution, q: Distribution) -> Any:
         for kind_q in type(q).__mro__:
             found = _divergences.get((kind_p, kind_q))
             if found is not None:
-                return found(p, q)
+                return _computed(found, p, q)
     raise NotImplementedError(
         f"[kl_divergence] there is no formula for {type(p).__name__} and {type(q).__name__}; "
         "register_kl adds one, empirical_kl estimates it from samples"
     )
+
+
+def _computed(function: Divergence, p: Distribution, q: Distribution) -> Any:
+    """The divergence of parameters of 16 bits in float32, rounded to their type."""
+    wide = [p._wide(), q._wide()] if p._computes_wide and q._computes_wide else [p, q]
+    if wide[0] is p and wide[1] is q:
+        return function(p, q)
+    like = q._like() if p._like().is_number else p._like()
+    return as_type(Value(function(*wide)), like).raw
 
 
 def empirical_kl(p: Distribution, q: Distribution, n_samples: int = 1) -> Any:
