@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -399,3 +401,30 @@ def test_errors_of_shapes_say_in_which_block(hybrid: bool) -> None:
     with pytest.raises(DTypeError) as told:
         inner(nd.ones((2, 4), dtype="float64"))
     assert "(2, 4) float64" in told.value.__notes__[0]
+
+
+def test_errors_of_shapes_are_told_with_types_that_numpy_does_not_know() -> None:
+    program = """
+import sys
+from mx_gluon import Block
+from mx_core.errors import ShapeError
+from mx_ndarray import nd
+class Inner(Block):
+    def __init__(self):
+        super().__init__(prefix="inner_")
+        self.weight = self.params.get("weight", shape=(4, 3), dtype="bfloat16", init="zeros")
+    def forward(self, x):
+        return nd.dot(x, self.weight.data().astype("float32"))
+inner = Inner()
+inner.initialize()
+x = nd.ones((1, 5))
+assert "ml_dtypes" not in sys.modules
+try:
+    inner(x)
+except ShapeError as error:
+    print(*error.__notes__)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    told = "in block inner, called with (1, 5) float32; its parameters are inner_weight (4, 3) bfloat16"
+    assert done.stdout.strip() == told

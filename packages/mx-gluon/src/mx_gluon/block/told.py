@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from mx_core import dtypes
 from mx_ndarray import NDArray
 
 if TYPE_CHECKING:
@@ -18,7 +18,17 @@ def tell_where(block: Block, args: Sequence[Any], error: Exception) -> None:
     """Adds a note with a block's inputs and parameters to an error, unless a block within has added one."""
     if getattr(error, "__notes__", None):
         return
-    given = [f"{each.shape} {np.dtype(each.dtype)}" for each in args if isinstance(each, NDArray)]
-    own = [f"{param.name} {param.shape} {np.dtype(param.dtype)}" for param in block.params.values()]
+    with suppress(
+        Exception
+    ):  # such as that of an input, whose shape cannot be told then: this error is the one to see
+        error.add_note(_note(block, args))
+
+
+def _note(block: Block, args: Sequence[Any]) -> str:
+    given = [f"{each.shape} {dtypes.name(each._dtype_code)}" for each in args if isinstance(each, NDArray)]
+    own = [
+        f"{param.name} {param.shape} {dtypes.name(dtypes.code(param.dtype))}"
+        for param in block.params.values()
+    ]
     note = f"in block {block.name}, called with {', '.join(given) or 'no arrays'}"
-    error.add_note(note + (f"; its parameters are {', '.join(own)}" if own else ""))
+    return note + (f"; its parameters are {', '.join(own)}" if own else "")
