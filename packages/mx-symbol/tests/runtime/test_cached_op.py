@@ -272,6 +272,20 @@ def test_a_gradient_among_the_inputs_counts_as_it_was_at_the_call() -> None:
         assert x.grad.asnumpy().tolist() == [2, 4]
 
 
+def test_states_beside_gradients_in_one_piece_of_memory_are_updated() -> None:
+    op = CachedOp(sym.BatchNorm(*map(sym.Variable, "xgbmv"), fix_gamma=False))
+    memory = nd.zeros((6,))
+    mean, var, grad = memory[0:2], memory[2:4], memory[4:6]
+    gamma = nd.ones((2,))
+    autograd.mark_variables([gamma], [grad])
+    for expected in ([0.2, 0.35], [0.38, 0.665]):
+        with autograd.record():
+            y = op(nd.array([[1, 2], [3, 5]]), gamma, nd.zeros((2,)), mean, var)
+        y.backward(nd.array([[1, 0], [0, 1]]))
+        np.testing.assert_allclose(mean.asnumpy(), expected, rtol=1e-6)
+        np.testing.assert_allclose(grad.asnumpy(), [-1, 1], rtol=1e-3)
+
+
 def test_results_go_where_the_caller_says():
     x = sym.Variable("x")
     op = CachedOp(sym.Group([x * 2, x + 1]))

@@ -143,7 +143,8 @@ class CachedOp:
         last_key, signature = self._last
         if key != last_key:
             if key[0] & _OF_GRADIENTS:  # as they are now: a backward may write them before that of this call
-                return self(*(each.copy() if each._has_gradients else each for each in args))
+                args = tuple(map(self._as_it_is, self._names, args))
+                key = bytes((key[0] ^ _OF_GRADIENTS, *key[1:]))
             signature = self._signature(key, args)
         if key[0] & _RECORDED:
             results = RecordedCall(signature, args, self._lock, self._second_order).outputs()
@@ -152,6 +153,10 @@ class CachedOp:
                 memory = self._reserved(signature)
             results = signature.run(args, memory)
         return results[0] if len(results) == 1 else results
+
+    def _as_it_is(self, name: str, given: NDArray) -> NDArray:
+        """A copy of an array that a backward may write; states, which the call writes, are taken themselves."""
+        return given.copy() if given._has_gradients and name in self._arguments else given
 
     def _second_order(
         self, signature: Signature, inputs: Sequence[NDArray], head_grads: Sequence[NDArray]
