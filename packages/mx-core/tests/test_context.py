@@ -136,3 +136,12 @@ def test_a_stack_of_blocks_enters_it() -> None:
     with ExitStack() as stack:
         assert stack.enter_context(cpu(1)) == current_context() == cpu(1)
     assert current_context() == cpu(0)
+
+
+@pytest.mark.parametrize("given", ["cpu", 1, None])
+def test_the_default_is_a_context(given):
+    with pytest.raises(
+        ArgumentError, match=r"default_ctx: expected a Context, such as mx.cpu\(\), got " + repr(given)
+    ):
+        Context.default_ctx = given
+    assert current_context() == cpu()

@@ -27,6 +27,10 @@ class _HasDefault(type):
 
     @default_ctx.setter
     def default_ctx(cls, context: Context) -> None:
+        if not isinstance(context, Context):
+            raise ArgumentError(
+                f"[Context] default_ctx: expected a Context, such as mx.cpu(), got {context!r}"
+            )
         Context.entered.stack = (*Context.entered.stack[:-1], context)
 
 
