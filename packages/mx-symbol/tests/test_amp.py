@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from mx_core.errors import ArgumentError, UnknownOperatorError
+from mx_core.errors import ArgumentError, DTypeError, UnknownOperatorError
 from mx_ndarray import autograd, nd
 from mx_symbol import amp, passes, sym
 from mx_symbol.graph import Entry
@@ -173,6 +173,10 @@ def test_arrays_compute_as_they_are_where_they_are_of_another_type_or_it_is_off(
     x = nd.array([[1.0 + 2.0**-9]])
     assert nd.dot(x, x).asnumpy() == 1
     assert nd.dot(x.astype("float64"), x.astype("float64")).dtype == np.float64
+    for given in (lambda: nd.dot(x.astype("float64"), x), lambda: nd.dot(x, rhs=x.astype("float64"))):
+        with pytest.raises(DTypeError, match=r"float64.*float32|float32.*float64") as caught:
+            given()
+        assert "bfloat16" not in str(caught.value)
     whole = nd.array([[3]], dtype="int32")
     assert nd.dot(whole, whole).dtype == np.int32
     amp.init(fp32_ops=["dot"])

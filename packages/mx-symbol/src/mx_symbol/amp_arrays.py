@@ -7,15 +7,14 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from mx_core import operators
+from mx_core import dtypes, operators
 from mx_ndarray import NDArray, nd
 from mx_ndarray.operator_functions import replace
 from mx_symbol import passes
 from mx_symbol.passes import cast_rules
 
 _replaced: set[str] = set()
+_OTHERS = dtypes.FLOATING - {"float32"}
 
 
 def install() -> None:
@@ -36,7 +35,11 @@ def _lowered(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
         if not _computes_low(name, kwargs):
             return plain(*args, **kwargs)
-        dtype, out = cast_rules.current_dtype(), kwargs.pop("out", None)
+        dtype = cast_rules.current_dtype()
+        deciding = (*args[: own_types[1]], *(v for k, v in kwargs.items() if k not in (own_types[0], "out")))
+        if any(_type(value) in _OTHERS - {dtype} for value in deciding):
+            return plain(*args, **kwargs)  # as in graphs; if types do not fit, the error tells of those given
+        out = kwargs.pop("out", None)
         given = [_cast(value, dtype) if i < own_types[1] else value for i, value in enumerate(args)]
         named = {k: value if k == own_types[0] else _cast(value, dtype) for k, value in kwargs.items()}
         unchanged = all(a is b for a, b in zip(args, given, strict=True)) and all(
@@ -64,8 +67,12 @@ def _computes_low(name: str, parameters: dict[str, Any]) -> bool:
     )
 
 
+def _type(value: Any) -> str:
+    return dtypes.name(value._dtype_code) if isinstance(value, NDArray) else ""
+
+
 def _cast(value: Any, dtype: str) -> Any:
-    if isinstance(value, NDArray) and value.dtype == np.float32:
+    if _type(value) == "float32":
         return nd.amp_cast(value, dtype=dtype)
     return value
 
