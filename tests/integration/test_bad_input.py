@@ -90,7 +90,10 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: (X * 2).bind(mx.cpu(), {"y": ones(2)}), ValueError, r"x.*missing|missing.*x",
     ),
     "store that is not installed": (
-        lambda: mx.kv.create("dist_sync"), errors.MXNetError, "dist_sync.*local",
+        lambda: mx.kv.create("dist_sink"), errors.MXNetError, "dist_sink.*local",
+    ),
+    "store without its launcher": (
+        lambda: mx.kv.create("dist_sync"), errors.MXNetError, "mx launch -n 2",
     ),
     "unknown optimizer": (
         lambda: mx.optimizer.create("sgdd"), errors.MXNetError, "'?sgdd'?.*sgd",
