@@ -360,6 +360,28 @@ def test_functions_in_python() -> None:
     np.testing.assert_allclose(x.grad.asnumpy(), 2 * s * (1 - s), rtol=1e-5)  # type: ignore[union-attr]
 
 
+class Product(autograd.Function):
+    def forward(self, *inputs: NDArray) -> NDArray:
+        self.save_for_backward(*inputs)
+        return inputs[0] * inputs[1]
+
+    def backward(self, *output_grads: NDArray) -> Any:
+        a, b = self.saved_tensors
+        return output_grads[0] * b, output_grads[0] * a
+
+
+def test_a_gradient_that_a_function_saves_counts_as_it_was() -> None:
+    x, w = leaf(1, 2), leaf(1, 1)
+    with autograd.record():
+        y = x * x
+    y.backward()
+    with autograd.record():
+        y = Product()(x.grad, w) + x * x * x
+    y.backward()
+    assert w.grad.asnumpy().tolist() == [2, 4]  # type: ignore[union-attr]
+    assert x.grad.asnumpy().tolist() == [3, 12]  # type: ignore[union-attr]
+
+
 class Wrong(Sigmoid):
     def backward(self, *output_grads: NDArray) -> Any:
         return nd.ones((7,))

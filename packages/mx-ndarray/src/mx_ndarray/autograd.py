@@ -216,8 +216,8 @@ class Function:
         self.saved_tensors: tuple[NDArray, ...] = ()
 
     def save_for_backward(self, *args: NDArray) -> None:
-        """Keeps arrays for `backward`, which finds them in `saved_tensors`."""
-        self.saved_tensors = args
+        """Keeps arrays for `backward`, which finds them in `saved_tensors`; gradients of leaves as they are now."""
+        self.saved_tensors = tuple(map(_as_it_is, args))
 
     def forward(self, *inputs: NDArray) -> Any:
         """The function."""
@@ -272,6 +272,14 @@ class Function:
                     f"{given}, got {value.shape}"
                 )
         return values
+
+
+def _as_it_is(array: NDArray) -> NDArray:
+    """What a recorded call keeps of an array: a copy if it holds gradients of leaves, which a backward may write."""
+    if not array._has_gradients:
+        return array
+    with pause(train_mode=is_training()):
+        return array.copy()
 
 
 def _plural(values: Any) -> list[Any]:

@@ -80,6 +80,30 @@ def test_softmax_with_the_gradient_of_its_loss() -> None:
     np.testing.assert_allclose(x.grad.asnumpy(), expected, rtol=1e-6)
 
 
+def test_a_gradient_that_backward_reads_counts_as_it_was() -> None:
+    def multiply(self: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        out_data[0][:] = in_data[0] * in_data[1]
+
+    def differentiate(self: Any, og: Any, ind: Any, outd: Any, ing: Any) -> None:
+        ing[0][:], ing[1][:] = og[0] * ind[1], og[0] * ind[0]
+
+    define(
+        "test_product_with_a_gradient", multiply, differentiate,
+        list_arguments=lambda self: ["a", "b"], infer_shape=lambda self, shapes: (shapes, shapes[:1], []),
+    )  # fmt: skip
+    x, w = nd.array([1, 2]), nd.ones((2,))
+    x.attach_grad()
+    w.attach_grad()
+    with autograd.record():
+        y = x * x
+    y.backward()
+    with autograd.record():
+        y = nd.Custom(x.grad, w, op_type="test_product_with_a_gradient") + x * x * x
+    y.backward()
+    assert w.grad.asnumpy().tolist() == [2, 4]
+    assert x.grad.asnumpy().tolist() == [3, 12]
+
+
 def test_inputs_by_name_and_wrong_inputs() -> None:
     x, label = nd.ones((2, 3)), nd.zeros((2,))
     by_name = nd.Custom(label=label, data=x, op_type="test_softmax")

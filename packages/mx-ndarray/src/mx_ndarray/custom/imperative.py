@@ -137,8 +137,8 @@ class _Application:
     def _tape(self, results: list[NDArray], training: bool) -> Any:
         """The function that the tape calls with out-gradients; it keeps only what backward declares to read."""
         kept_grads, kept_inputs, kept_outputs = dependencies(self._p)
-        inputs = {i: self._data[i].detach() for i in kept_inputs}
-        outputs = {i: results[i].detach() for i in kept_outputs}
+        inputs = {i: autograd._as_it_is(self._data[i].detach()) for i in kept_inputs}
+        outputs = {i: autograd._as_it_is(results[i].detach()) for i in kept_outputs}
         needed = [x._recorded for x in self._data]
         specs, n_out, states = self._inputs, len(results), [*self._aux, self._turn]
         op, context, n_in = self._op, self._context, len(self._data)
