@@ -122,3 +122,42 @@ def test_what_is_no_size(size: Any) -> None:
         ) as error:
             getattr(mgp.Normal(), method)(size)
         assert repr(size) in str(error.value)
+
+
+def slopes(make: Any, values: Any, outcomes: Any = None) -> list[float]:
+    """Derivatives of log-probabilities, or of the entropy, by parameters."""
+    given = of(values)
+    given.attach_grad()
+    with autograd.record():
+        d = make(given)
+        total = d.entropy().sum() if outcomes is None else d.log_prob(of(outcomes)).sum()
+    total.backward()
+    assert np.isfinite(total.asscalar())
+    return list(given.grad.asnumpy())
+
+
+def test_gradients_at_probabilities_of_zero_and_one() -> None:
+    """0 * log 0 is 0, and so is its derivative by what is not drawn."""
+    assert slopes(mgp.Bernoulli, [0.0, 1.0], [0.0, 1.0]) == [-1.0, 1.0]
+    assert slopes(lambda p: mgp.Binomial(2, prob=p), [0.0, 1.0], [0.0, 2.0]) == [-2.0, 2.0]
+    assert slopes(mgp.Geometric, [1.0], [0.0]) == [1.0]
+    assert slopes(lambda p: mgp.NegativeBinomial(2.0, prob=p), [1.0], [0.0]) == [2.0]
+    assert slopes(mgp.Poisson, [0.0], [0.0]) == [-1.0]
+    events = [0.0, 0.5, 0.5]
+    assert slopes(lambda p: mgp.Categorical(3, prob=p), events, [1.0]) == [0.0, 2.0, 0.0]
+    assert slopes(lambda p: mgp.OneHotCategorical(3, prob=p), events, [0.0, 1.0, 0.0]) == [0.0, 2.0, 0.0]
+    counts = [0.0, 1.0, 2.0]
+    assert slopes(lambda p: mgp.Multinomial(3, prob=p, total_count=3), events, counts) == [0.0, 2.0, 4.0]
+    for make, values in ((mgp.Bernoulli, [0.0, 1.0]), (lambda p: mgp.Categorical(3, prob=p), events)):
+        assert np.isfinite(slopes(make, values)).all()
+
+
+def test_outcomes_have_gradients() -> None:
+    """Programs put relaxed outcomes in place of drawn ones; an outcome of 0 has its slope, too."""
+    x = of([0.0, 1.0, 0.5])
+    x.attach_grad()
+    for d in (mgp.Bernoulli(prob=of([0.25])), mgp.Bernoulli(logit=of([-np.log(3.0)]))):
+        with autograd.record():
+            total = d.log_prob(x).sum()
+        total.backward()
+        np.testing.assert_allclose(x.grad.asnumpy(), -np.log(3.0))

@@ -239,6 +239,18 @@ def times(factor: Any, value: Any) -> Value:
     return weight * where(weight.equals(0.0) * (1 - finite(other)), 0.0, other)
 
 
+def x_log_y(x: Any, y: Any) -> Value:
+    """x * log(y), which is 0 where both are 0, with no gradient to y there."""
+    factor, other = Value(x), Value(y)
+    return factor * log(where(factor.equals(0.0) * other.equals(0.0), 1.0, other))
+
+
+def x_log1m_y(x: Any, y: Any) -> Value:
+    """x * log(1 - y), which is 0 where x is 0 and y is 1, with no gradient to y there."""
+    factor, other = Value(x), Value(y)
+    return factor * log1p(-where(factor.equals(0.0) * other.equals(1.0), 0.0, other))
+
+
 def finite(given: Any) -> Value:
     """1 where the value is neither infinite nor NaN, 0 elsewhere."""
     return absolute(given) < math.inf

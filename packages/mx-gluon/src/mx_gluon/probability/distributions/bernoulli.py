@@ -8,7 +8,7 @@ from typing import Any
 from mx_gluon.probability.constraint import Boolean
 from mx_gluon.probability.distributions.stacking import stacked
 from mx_gluon.probability.distributions.two_outcomes import TwoOutcomes
-from mx_gluon.probability.values import Value, times, uniform
+from mx_gluon.probability.values import Value, uniform
 
 
 class Bernoulli(TwoOutcomes):
@@ -34,8 +34,7 @@ class Bernoulli(TwoOutcomes):
         super().__init__(F, 0, validate_args)
 
     def _log_prob(self, x: Value) -> Value:
-        log_one, log_zero = self._log_probs()
-        return times(x, log_one) + times(1 - x, log_zero)
+        return self._log_prob_of(x, 1 - x)
 
     def _entropy(self) -> Value:
         return self._entropy_of_a_trial()

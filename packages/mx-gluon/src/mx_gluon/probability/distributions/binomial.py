@@ -10,7 +10,7 @@ from mx_core.errors import ArgumentError
 from mx_gluon.probability.constraint import IntegerInterval
 from mx_gluon.probability.distributions.stacking import stacked
 from mx_gluon.probability.distributions.two_outcomes import TwoOutcomes
-from mx_gluon.probability.values import Value, gammaln, times, uniform
+from mx_gluon.probability.values import Value, gammaln, uniform
 
 
 class Binomial(TwoOutcomes):
@@ -50,9 +50,8 @@ class Binomial(TwoOutcomes):
         return IntegerInterval(0, self.n)
 
     def _log_prob(self, x: Value) -> Value:
-        log_one, log_zero = self._log_probs()
         ways = math.lgamma(self.n + 1) - gammaln(x + 1) - gammaln(self.n + 1 - x)
-        return ways + times(x, log_one) + times(self.n - x, log_zero)
+        return ways + self._log_prob_of(x, self.n - x)
 
     def _mean(self) -> Value:
         return Value(self.prob) * self.n

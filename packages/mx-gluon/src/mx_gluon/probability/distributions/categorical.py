@@ -8,7 +8,7 @@ from typing import Any
 from mx_gluon.probability.constraint import IntegerHalfOpenInterval
 from mx_gluon.probability.distributions.several_outcomes import SeveralOutcomes
 from mx_gluon.probability.distributions.stacking import stacked
-from mx_gluon.probability.values import Value, exponential, log, namespace, times, widened
+from mx_gluon.probability.values import Value, exponential, log, namespace, widened
 
 
 class Categorical(SeveralOutcomes):
@@ -44,12 +44,13 @@ class Categorical(SeveralOutcomes):
         return IntegerHalfOpenInterval(0, self.num_events)
 
     def _log_prob(self, x: Value) -> Value:
-        logs = self._log_probs()
-        index = x + logs.zeros().sum(-1)
-        return Value(namespace(index.raw).pick((logs + index.expanded(-1).zeros()).raw, index.raw, axis=-1))
+        rows = self._log_probs() if self._by_logit else Value(self.prob)
+        index = x + rows.zeros().sum(-1)
+        picked = Value(namespace(index.raw).pick((rows + index.expanded(-1).zeros()).raw, index.raw, axis=-1))
+        return picked if self._by_logit else log(picked)
 
     def _entropy(self) -> Value:
-        return -times(self.prob, self._log_probs()).sum(-1)
+        return -self._log_prob_of(self.prob)
 
     def _draw(self, zeros: Value) -> Value:
         # the least of exponential numbers divided by the probabilities

@@ -7,7 +7,7 @@ from typing import Any
 
 from mx_gluon.probability.constraint import NonNegativeInteger
 from mx_gluon.probability.distributions.two_outcomes import TwoOutcomes
-from mx_gluon.probability.values import Value, exponential, floor, times
+from mx_gluon.probability.values import Value, exponential, floor
 
 
 class Geometric(TwoOutcomes):
@@ -32,8 +32,7 @@ class Geometric(TwoOutcomes):
         super().__init__(F, 0, validate_args)
 
     def _log_prob(self, x: Value) -> Value:
-        log_one, log_zero = self._log_probs()
-        return times(x, log_zero) + log_one
+        return self._log_prob_of(1, x)
 
     def _entropy(self) -> Value:
         return self._entropy_of_a_trial() / Value(self.prob)

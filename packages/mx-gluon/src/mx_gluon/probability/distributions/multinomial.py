@@ -9,7 +9,7 @@ from mx_core.errors import ArgumentError
 from mx_gluon.probability.constraint import IntegerInterval
 from mx_gluon.probability.distributions.one_hot_categorical import OneHotCategorical
 from mx_gluon.probability.distributions.several_outcomes import SeveralOutcomes
-from mx_gluon.probability.values import Value, gammaln, prepended, times
+from mx_gluon.probability.values import Value, gammaln, prepended
 
 
 class Multinomial(SeveralOutcomes):
@@ -51,7 +51,7 @@ class Multinomial(SeveralOutcomes):
 
     def _log_prob(self, x: Value) -> Value:
         ways = gammaln(x.sum(-1) + 1) - gammaln(x + 1).sum(-1)
-        return ways + times(x, self._log_probs()).sum(-1)
+        return ways + self._log_prob_of(x)
 
     def _mean(self) -> Value:
         return Value(self.prob) * self.total_count

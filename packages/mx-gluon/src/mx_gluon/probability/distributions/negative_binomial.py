@@ -7,7 +7,7 @@ from typing import Any
 
 from mx_gluon.probability.constraint import NonNegativeInteger, Positive
 from mx_gluon.probability.distributions.two_outcomes import PROBABILITY, TwoOutcomes
-from mx_gluon.probability.values import Value, gamma, gammaln, poisson, times
+from mx_gluon.probability.values import Value, gamma, gammaln, poisson
 
 
 class NegativeBinomial(TwoOutcomes):
@@ -45,8 +45,7 @@ class NegativeBinomial(TwoOutcomes):
 
     def _log_prob(self, x: Value) -> Value:
         n = Value(self.n)
-        log_one, log_zero = self._log_probs()
-        return gammaln(x + n) - gammaln(x + 1) - gammaln(n) + n * log_one + times(x, log_zero)
+        return gammaln(x + n) - gammaln(x + 1) - gammaln(n) + self._log_prob_of(n, x)
 
     def _odds(self) -> Value:
         """Zeros per one."""

@@ -8,7 +8,7 @@ from typing import Any
 from mx_gluon.probability.constraint import Simplex
 from mx_gluon.probability.distributions.categorical import Categorical
 from mx_gluon.probability.distributions.several_outcomes import SeveralOutcomes
-from mx_gluon.probability.values import Value, one_hot, times
+from mx_gluon.probability.values import Value, one_hot
 
 
 class OneHotCategorical(SeveralOutcomes):
@@ -41,7 +41,7 @@ class OneHotCategorical(SeveralOutcomes):
         return Categorical(self.num_events, F=self.F, validate_args=False, **given)
 
     def _log_prob(self, x: Value) -> Value:
-        return times(x, self._log_probs()).sum(-1)
+        return self._log_prob_of(x)
 
     def _entropy(self) -> Value:
         return self._categorical._entropy()

@@ -7,7 +7,7 @@ from typing import Any
 
 from mx_gluon.probability.constraint import NonNegativeInteger, Positive
 from mx_gluon.probability.distributions.exp_family import ExponentialFamily
-from mx_gluon.probability.values import Value, gammaln, log, poisson, times
+from mx_gluon.probability.values import Value, gammaln, log, poisson, x_log_y
 
 
 class Poisson(ExponentialFamily):
@@ -29,7 +29,7 @@ class Poisson(ExponentialFamily):
         super().__init__(F, 0, validate_args)
 
     def _log_prob(self, x: Value) -> Value:
-        return times(x, log(self.rate)) - Value(self.rate) - gammaln(x + 1)
+        return x_log_y(x, self.rate) - Value(self.rate) - gammaln(x + 1)
 
     def _mean(self) -> Value:
         return Value(self.rate)

@@ -10,7 +10,7 @@ from mx_gluon.probability.constraint import Constraint, Real, Simplex
 from mx_gluon.probability.distributions.distribution import Distribution
 from mx_gluon.probability.distributions.two_outcomes import require_one
 from mx_gluon.probability.utils import cached_property, logit2prob, prob2logit
-from mx_gluon.probability.values import Value, log_softmax
+from mx_gluon.probability.values import Value, log_softmax, times, x_log_y
 
 #: constraints of the two ways to give probabilities
 PROBABILITIES: dict[str, Constraint] = {"prob": Simplex(), "logit": Real()}
@@ -57,3 +57,9 @@ class SeveralOutcomes(Distribution):
         """Logarithms of the probabilities."""
         logit = Value(self.logit)
         return log_softmax(logit) if self._by_logit else logit
+
+    def _log_prob_of(self, counts: Any) -> Value:
+        """The logarithm of the probability of so many of each event in one order."""
+        if self._by_logit:
+            return times(counts, self._log_probs()).sum(-1)
+        return x_log_y(counts, self.prob).sum(-1)

@@ -9,7 +9,7 @@ from mx_core.errors import ArgumentError
 from mx_gluon.probability.constraint import Constraint, Real, UnitInterval
 from mx_gluon.probability.distributions.exp_family import ExponentialFamily
 from mx_gluon.probability.utils import cached_property, logit2prob, prob2logit
-from mx_gluon.probability.values import Value, log, log1p, softplus, times
+from mx_gluon.probability.values import Value, log, log1p, softplus, times, x_log1m_y, x_log_y
 
 #: constraints of the two ways to give a probability
 PROBABILITY: dict[str, Constraint] = {"prob": UnitInterval(), "logit": Real()}
@@ -61,6 +61,12 @@ class TwoOutcomes(ExponentialFamily):
         p = Value(self.prob)
         return log(p), log1p(-p)
 
+    def _log_prob_of(self, ones: Any, zeros: Any) -> Value:
+        """The logarithm of the probability of so many ones and zeros in one order."""
+        if self._by_logit:
+            log_one, log_zero = self._log_probs()
+            return times(ones, log_one) + times(zeros, log_zero)
+        return x_log_y(ones, self.prob) + x_log1m_y(zeros, self.prob)
+
     def _entropy_of_a_trial(self) -> Value:
-        log_one, log_zero = self._log_probs()
-        return -(times(self.prob, log_one) + times(self._complement(), log_zero))
+        return -self._log_prob_of(self.prob, self._complement())
