@@ -152,6 +152,32 @@ def test_gradients_at_probabilities_of_zero_and_one() -> None:
         assert np.isfinite(slopes(make, values)).all()
 
 
+def test_divergences_at_probabilities_of_zero() -> None:
+    events, others = of([0.0, 0.5, 0.5]), of([0.0, 0.25, 0.75])
+    ones, rates = of([0.0, 1.0]), of([0.0, 0.0])
+    given = [events, others, ones, rates]
+    for each in given:
+        each.attach_grad()
+    with autograd.record():
+        found = [
+            mgp.kl_divergence(mgp.Categorical(3, prob=events), mgp.Categorical(3, prob=others)),
+            mgp.kl_divergence(mgp.Bernoulli(prob=ones), mgp.Bernoulli(prob=of([0.25, 0.25]))),
+            mgp.kl_divergence(mgp.Poisson(rates), mgp.Poisson(of([2.0, 0.0]))),
+        ]
+        total = sum((each.sum() for each in found), of([0.0]))
+    total.backward()
+    np.testing.assert_allclose(found[0].asnumpy(), 0.5 * np.log(4 / 3))
+    np.testing.assert_allclose(found[1].asnumpy(), -np.log([0.75, 0.25]))
+    assert found[2].asnumpy().tolist() == [2.0, 0.0]
+    for each in given:
+        assert np.isfinite(each.grad.asnumpy()).all()
+
+
+def test_no_event_of_nan() -> None:
+    d = mgp.Categorical(2, prob=of([0.25, 0.75]))
+    assert np.isnan(d.log_prob(of([np.nan])).asscalar())
+
+
 def test_outcomes_have_gradients() -> None:
     """Programs put relaxed outcomes in place of drawn ones; an outcome of 0 has its slope, too."""
     x = of([0.0, 1.0, 0.5])

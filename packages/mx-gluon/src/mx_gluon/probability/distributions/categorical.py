@@ -47,6 +47,7 @@ class Categorical(SeveralOutcomes):
         rows = self._log_probs() if self._by_logit else Value(self.prob)
         index = x + rows.zeros().sum(-1)
         picked = Value(namespace(index.raw).pick((rows + index.expanded(-1).zeros()).raw, index.raw, axis=-1))
+        picked = picked + index * 0.0  # NaN of NaN
         return picked if self._by_logit else log(picked)
 
     def _entropy(self) -> Value:

@@ -126,14 +126,13 @@ def _dirichlet(p: Dirichlet, q: Dirichlet) -> Any:
 @register_kl(Poisson, Poisson)
 def _poisson(p: Poisson, q: Poisson) -> Any:
     r, s = _pairs(p, q, "rate")
-    return (r * log(r / s) - r + s).raw
+    none = r.equals(0.0)
+    return (r * log(where(none, 1.0, r) / where(none, 1.0, s)) - r + s).raw
 
 
 def _of_a_trial(p: TwoOutcomes, q: TwoOutcomes) -> Value:
-    (one, zero), (other_one, other_zero) = p._log_probs(), q._log_probs()
-    return _mean_difference(Value(p.prob), one, other_one) + _mean_difference(
-        p._complement(), zero, other_zero
-    )
+    shares = Value(p.prob), p._complement()
+    return p._log_prob_of(*shares) - q._log_prob_of(*shares)
 
 
 def _mean_difference(weights: Value, a: Value, b: Value) -> Value:
@@ -166,7 +165,7 @@ def _geometric(p: Geometric, q: Geometric) -> Any:
 
 @register_kl(Categorical, Categorical)
 def _categorical(p: Categorical, q: Categorical) -> Any:
-    return _mean_difference(Value(p.prob), p._log_probs(), q._log_probs()).sum(-1).raw
+    return (p._log_probs_times(p.prob) - q._log_probs_times(p.prob)).sum(-1).raw
 
 
 @register_kl(OneHotCategorical, OneHotCategorical)

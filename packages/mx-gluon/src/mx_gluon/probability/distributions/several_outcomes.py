@@ -60,6 +60,8 @@ class SeveralOutcomes(Distribution):
 
     def _log_prob_of(self, counts: Any) -> Value:
         """The logarithm of the probability of so many of each event in one order."""
-        if self._by_logit:
-            return times(counts, self._log_probs()).sum(-1)
-        return x_log_y(counts, self.prob).sum(-1)
+        return self._log_probs_times(counts).sum(-1)
+
+    def _log_probs_times(self, counts: Any) -> Value:
+        """Each event's part of it."""
+        return times(counts, self._log_probs()) if self._by_logit else x_log_y(counts, self.prob)
