@@ -284,7 +284,8 @@ def as_type(value: Value, like: Value) -> Value:
     if isinstance(like.raw, NDArray):
         same = value.raw.dtype == like.raw.dtype
         return value if same else Value(value.raw.astype(like.raw.dtype))
-    return Value(sym.amp_multicast(value.raw, like.raw, num_outputs=2, cast_narrow=True)[0])
+    one = sym.BlockGrad(sym.sum(like.raw))  # the type alone matters
+    return Value(sym.amp_multicast(value.raw, one, num_outputs=2, cast_narrow=True)[0])
 
 
 def is_narrow(raw: Any) -> bool:
