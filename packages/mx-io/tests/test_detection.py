@@ -16,6 +16,7 @@ from mx_core.errors import ArgumentError, DTypeError, FileFormatError, ShapeErro
 from mx_io import codecs, image, recordio
 from mx_io.image.detection import labels
 from mx_io.io import ImageDetRecordIter
+from mx_io.pipeline import RecordSource
 from mx_ndarray import nd
 from testkit.oracle import ORACLE
 
@@ -404,6 +405,31 @@ def test_bad_parameters_and_labels_of_records_are_explained(tmp_path):
         ImageDetRecordIter(**bad).next()
     skipping = ImageDetRecordIter(**bad, on_error="skip")
     assert skipping.next().pad == 1 and skipping.skipped == 1
+
+
+def test_a_record_that_cannot_be_read_costs_no_neighbours(tmp_path, monkeypatch):
+    path = placed(tmp_path, BOXES, 3)
+    whole = Path(path).read_bytes()
+    with recordio.MXRecordIO(path, "w") as record:
+        record.write(b"bad")
+    Path(path).write_bytes(whole + Path(path).read_bytes())
+    given = {"path_imgrec": path, "data_shape": (3, 8, 8), "batch_size": 3}
+    with pytest.raises(FileFormatError, match=r"b\.rec: record 3 at byte \d+: .*header"):
+        ImageDetRecordIter(**given)
+    skipping = ImageDetRecordIter(**given, on_error="skip")
+    assert skipping.provide_label[0].shape == (3, 4 + 13)
+    assert [batch.pad for batch in skipping] == [0] and skipping.skipped == 1
+
+    def read(self, positions, all_of=RecordSource.read):
+        if 1 in positions:
+            raise OSError(5, "Input/output error")
+        return all_of(self, positions)
+
+    monkeypatch.setattr(RecordSource, "read", read)
+    with pytest.raises(OSError, match="Input/output error"):
+        ImageDetRecordIter(**given)
+    skipping = ImageDetRecordIter(**given, on_error="skip")
+    assert [batch.pad for batch in skipping] == [1] and skipping.skipped == 2
 
 
 def test_a_mean_image_of_records_with_boxes(tmp_path):

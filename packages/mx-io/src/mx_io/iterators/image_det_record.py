@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -114,13 +115,7 @@ def _longest_label(source: Source, p: Any, op: str) -> int:
     longest = 0
     for begin in range(0, len(source), _STEP):
         positions = range(begin, min(begin + _STEP, len(source)))
-        try:
-            examples = source.read(positions)
-        except MXNetError:
-            if p.on_error != "skip":
-                raise
-            continue
-        for position, example in zip(positions, examples, strict=True):
+        for position, example in _read(source, positions, p.on_error == "skip", op):
             count = np.size(to_numpy(example.label))
             if p.label_width > 0 and count != p.label_width and p.on_error != "skip":
                 raise FileFormatError(
@@ -128,6 +123,28 @@ def _longest_label(source: Source, p: Any, op: str) -> int:
                 )
             longest = max(longest, count)
     return longest
+
+
+def _read(source: Source, positions: Sequence[int], skip: bool, op: str) -> Iterator[tuple[int, Example]]:
+    """Positions and examples; where one cannot be read, they are read one by one, and it is left out or named."""
+    try:
+        examples = source.read(positions)
+    except (MXNetError, OSError):
+        pass
+    else:
+        yield from zip(positions, examples, strict=True)
+        return
+    for position in positions:
+        try:
+            (example,) = source.read([position])
+        except MXNetError as error:
+            if not skip:
+                raise type(error)(f"[{op}] {source.place(position)}: {error}") from error
+        except OSError:
+            if not skip:
+                raise
+        else:
+            yield position, example
 
 
 class DetFiller(ImageFiller):
