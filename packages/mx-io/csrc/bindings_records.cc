@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pybind11/stl.h>
 
+#include <chrono>
 #include <optional>
 
 #include "bindings.hpp"
@@ -75,10 +76,22 @@ std::pair<uint64_t, uint64_t> range_of(RecordReader& reader, uint64_t part_index
   return part_range(reader.file(), part_index, num_parts);
 }
 
+// Lets Ctrl-C end what runs without the GIL.  It takes the GIL ten times a second at most: other threads may hold it.
+Pause signals() {
+  using Clock = std::chrono::steady_clock;
+  return [last = Clock::now()]() mutable {
+    const auto now = Clock::now();
+    if (now - last < std::chrono::milliseconds(100)) return;
+    last = now;
+    const GilAcquire acquire;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  };
+}
+
 std::vector<uint64_t> offsets_of(RecordReader& reader, uint64_t part_index, uint64_t num_parts) {
   const auto [begin, end] = range_of(reader, part_index, num_parts);
   const GilRelease release;
-  return record_offsets(reader.file(), begin, end);
+  return record_offsets(reader.file(), begin, end, signals());
 }
 
 // Offsets of intact records, and (begin, end, reason) of each damaged place.
@@ -87,7 +100,7 @@ py::tuple scan(RecordReader& reader, uint64_t part_index, uint64_t num_parts) {
   Scan found;
   {
     const GilRelease release;
-    found = scan_records(reader.file(), begin, end);
+    found = scan_records(reader.file(), begin, end, signals());
   }
   py::list damages;
   for (const Damage& damage : found.damages) {

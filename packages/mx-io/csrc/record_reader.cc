@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "errors.hpp"
 #include "record_format.hpp"
@@ -46,7 +47,7 @@ PartHead read_head(ByteSource& source, uint64_t offset) {
 
 }  // namespace
 
-RecordExtent locate_record(ByteSource& source, uint64_t offset) {
+RecordExtent locate_record(ByteSource& source, uint64_t offset, uint64_t limit) {
   RecordExtent extent;
   extent.offset = extent.end = offset;
   for (;;) {
@@ -67,6 +68,10 @@ RecordExtent locate_record(ByteSource& source, uint64_t offset) {
     extent.payload += head.length + (extent.parts == 0 ? 0 : sizeof kMagic);
     extent.end = payload_at + aligned(head.length);
     ++extent.parts;
+    if (extent.end > limit) {
+      throw FormatError(source.path(), offset, "a record of at most " + std::to_string(limit - offset) + " bytes",
+                        std::to_string(extent.end - offset) + " or more; another one begins before its end");
+    }
     if (head.part == Part::kWhole || head.part == Part::kLast) return extent;
   }
 }
@@ -100,15 +105,19 @@ void read_record(ByteSource& source, const RecordExtent& extent, void* out) {
 
 namespace {
 
+constexpr size_t kRecordsPerPause = 1024;
+
 // Finds beginnings of records; keeps the words that it has read, for the next search.
 class HeadFinder {
  public:
-  explicit HeadFinder(File& file) : file_(file), size_(file.size()), words_(kStep / sizeof(uint32_t) + 1) {}
+  explicit HeadFinder(File& file, Pause pause = [] {})
+      : file_(file), pause_(std::move(pause)), size_(file.size()), words_(kStep / sizeof(uint32_t) + 1) {}
 
   // The first record head at or after `offset` (a multiple of four), or the end of the file.
   uint64_t next(uint64_t offset) {
     while (offset + kHeadBytes <= size_) {
       if (offset < start_ || offset + kHeadBytes > start_ + count_ * sizeof(uint32_t)) {
+        pause_();
         start_ = offset;
         count_ = file_.fetch_some(offset, words_.data(), words_.size() * sizeof(uint32_t)) / sizeof(uint32_t);
         if (count_ < 2) break;
@@ -126,6 +135,7 @@ class HeadFinder {
  private:
   static constexpr size_t kStep = 64 * 1024;
   File& file_;
+  Pause pause_;
   uint64_t size_;
   std::vector<uint32_t> words_;
   uint64_t start_ = 0;
@@ -146,38 +156,32 @@ std::pair<uint64_t, uint64_t> part_range(File& file, uint64_t index, uint64_t co
   return {border(index), border(index + 1)};
 }
 
-std::vector<uint64_t> record_offsets(File& file, uint64_t begin, uint64_t end) {
+std::vector<uint64_t> record_offsets(File& file, uint64_t begin, uint64_t end, const Pause& pause) {
   Window window(file, 16 * 1024);
   std::vector<uint64_t> offsets;
   for (uint64_t offset = begin; offset < end;) {
     const RecordExtent extent = locate_record(window, offset);
     offsets.push_back(offset);
     offset = extent.end;
+    if (offsets.size() % kRecordsPerPause == 0) pause();
   }
   return offsets;
 }
 
-Scan scan_records(File& file, uint64_t begin, uint64_t end) {
+Scan scan_records(File& file, uint64_t begin, uint64_t end, const Pause& pause) {
   Window window(file, 16 * 1024);
-  HeadFinder heads(file);
+  HeadFinder heads(file, pause);
   Scan scan;
   for (uint64_t offset = begin; offset < end;) {
     const uint64_t following = heads.next(aligned(offset) + sizeof kMagic);
-    std::string reason;
     try {
-      const RecordExtent extent = locate_record(window, offset);
-      if (extent.end <= following) {
-        scan.offsets.push_back(offset);
-        offset = extent.end;
-        continue;
-      }
-      reason = FormatError(file.path(), offset, "a record of at most " + std::to_string(following - offset) + " bytes",
-                           std::to_string(extent.end - offset) + "; another one begins before its end").what();
+      const RecordExtent extent = locate_record(window, offset, following);
+      scan.offsets.push_back(offset);
+      offset = extent.end;
     } catch (const FormatError& error) {
-      reason = error.what();
+      scan.damages.push_back({offset, following, error.what()});
+      offset = following;
     }
-    scan.damages.push_back({offset, following, std::move(reason)});
-    offset = following;
   }
   return scan;
 }

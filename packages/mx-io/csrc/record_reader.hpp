@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -22,9 +24,9 @@ struct RecordExtent {
   uint32_t parts = 0;
 };
 
-// The record whose magic lies at `offset`; FormatError when there is none.  The payload is known
-// to lie in the file, so `extent.payload` is bounded by the file's size.
-RecordExtent locate_record(ByteSource& source, uint64_t offset);
+// The record whose magic lies at `offset`; FormatError when there is none, or when it ends beyond `limit`, which its
+// first part beyond tells.  The payload is known to lie in the file, so `extent.payload` is bounded by the file's size.
+RecordExtent locate_record(ByteSource& source, uint64_t offset, uint64_t limit = std::numeric_limits<uint64_t>::max());
 
 // Copies the payload (extent.payload bytes) to `out`.
 void read_record(ByteSource& source, const RecordExtent& extent, void* out);
@@ -33,8 +35,11 @@ void read_record(ByteSource& source, const RecordExtent& extent, void* out);
 // four, both ends moved forward to a record's head.  The parts cover the file without overlap.
 std::pair<uint64_t, uint64_t> part_range(File& file, uint64_t index, uint64_t count);
 
+// Called now and then by what may take long; it throws to end that.
+using Pause = std::function<void()>;
+
 // Offsets of the records that begin in [begin, end).
-std::vector<uint64_t> record_offsets(File& file, uint64_t begin, uint64_t end);
+std::vector<uint64_t> record_offsets(File& file, uint64_t begin, uint64_t end, const Pause& pause = [] {});
 
 // Bytes [begin, end) of a file that belong to no intact record.
 struct Damage {
@@ -49,8 +54,8 @@ struct Scan {
 };
 
 // The intact records that begin in [begin, end), and what lies between them.  Reads every byte: an aligned magic begins
-// a part, so a record whose length reaches beyond the next beginning of a record is damaged.
-Scan scan_records(File& file, uint64_t begin, uint64_t end);
+// a part, so a record whose length reaches beyond the next beginning of a record is damaged.  The time is linear in the bytes, whatever they are.
+Scan scan_records(File& file, uint64_t begin, uint64_t end, const Pause& pause = [] {});
 
 // A file and a position in it.
 // Threads: `file()` may be used by several threads at once; the position is guarded by `mutex()`.

@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import struct
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +113,32 @@ def torn(tmp_path) -> Path:
     content[offsets[6] + 8 + 24 + 1] ^= 255
     path.write_bytes(content[:-3])
     return path
+
+
+class Signalled(Exception):
+    pass
+
+
+def test_a_signal_ends_a_scan(tmp_path):
+    path = tmp_path / "zeros.rec"
+    with open(path, "wb") as file:
+        file.truncate(2**37)  # of which reading takes many seconds
+
+    def raise_it(number, frame):
+        raise Signalled
+
+    before = signal.signal(signal.SIGUSR1, raise_it)
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1))
+    try:
+        with MXRecordIO(path, "r") as record:
+            begin = time.monotonic()
+            timer.start()
+            with pytest.raises(Signalled):
+                record.scan()
+            assert time.monotonic() - begin < 5
+    finally:
+        timer.join()
+        signal.signal(signal.SIGUSR1, before)
 
 
 def run(*words) -> tuple[int, str]:

@@ -201,6 +201,22 @@ void scans_of_mutated_files_cover_every_byte() {
   }
 }
 
+// Heads of records whose parts reach a long chain of parts without an end: each chain is followed to the next head only.
+void a_scan_of_chains_takes_linear_time() {
+  constexpr uint32_t kCount = 200'000;
+  std::vector<uint32_t> words;
+  for (uint32_t i = 0; i < kCount; ++i) {
+    words.insert(words.end(), {kMagic, 1U << 29 | (kCount - 1 - i) * 8});
+  }
+  for (uint32_t i = 0; i < kCount; ++i) words.insert(words.end(), {kMagic, 2U << 29});
+  store("chains.rec", {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(uint32_t)});
+  File file("chains.rec");
+  int pauses = 0;
+  const Scan scan = scan_records(file, 0, file.size(), [&] { ++pauses; });  // squared, it would take many minutes
+  CHECK(scan.offsets.empty() && scan.damages.size() == kCount);
+  CHECK(pauses >= 3'200'000 / 65'536);
+}
+
 }  // namespace
 
 int main() {
@@ -211,5 +227,6 @@ int main() {
   many_threads_write_whole_records();
   a_file_cut_short_while_read_is_an_error();
   scans_of_mutated_files_cover_every_byte();
+  a_scan_of_chains_takes_linear_time();
   std::puts("ok");
 }
