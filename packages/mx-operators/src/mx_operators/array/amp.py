@@ -23,8 +23,9 @@ from mx_core.operator.declaration import MAX_TENSORS
 from mx_operators.array.cast import Conversion
 
 _CASTABLE = tuple(map(dtypes.code, ("float16", "bfloat16", "float32")))
-#: from narrow to wide
-_WIDTHS = tuple(map(dtypes.code, ("float16", "float32", "float64")))
+_FLOAT32 = dtypes.code("float32")
+#: floating-point types; those of 16 bits are equally wide, and float32 holds the numbers of both
+_WIDTHS = {dtypes.code("float16"): 16, dtypes.code("bfloat16"): 16, _FLOAT32: 32, dtypes.code("float64"): 64}
 
 
 class AmpCastParam(Params):
@@ -56,7 +57,10 @@ class AmpMulticastParam(Params):
 
 
 class AmpMulticast(Operator[AmpMulticastParam]):
-    """Arrays of any shapes; floating-point ones are brought to the widest of their types, or the narrowest."""
+    """Arrays of any shapes; floating-point ones are brought to the widest of their types, or the narrowest.
+
+    The widest of float16 and bfloat16 is float32; the narrowest is the one that comes first.
+    """
 
     name = "amp_multicast"
     variadic = "num_outputs"
@@ -73,10 +77,12 @@ class AmpMulticast(Operator[AmpMulticastParam]):
             s.unify([data, output])
 
     def _types(self, p: AmpMulticastParam, given: Sequence[int]) -> list[int]:
-        floats = [_WIDTHS.index(code) for code in given if code in _WIDTHS]
+        floats = [code for code in given if code in _WIDTHS]
         if not floats:
             return list(given)
-        common = _WIDTHS[min(floats) if p.cast_narrow else max(floats)]
+        common = (min if p.cast_narrow else max)(floats, key=_WIDTHS.__getitem__)
+        if _WIDTHS[common] == 16 and not p.cast_narrow and len(set(floats)) > 1:
+            common = _FLOAT32
         return [common if code in _WIDTHS else code for code in given]
 
     def infer_type(self, p: AmpMulticastParam, t: Types) -> None:
