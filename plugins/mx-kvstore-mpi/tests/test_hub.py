@@ -201,3 +201,16 @@ def test_processes_meet_by_pmi() -> None:
         ours.close()
     for thread in threads:
         thread.join(5.0)
+
+
+def test_one_that_has_said_so_may_go_without_being_lost(hub: Hub) -> None:
+    joined = members(hub, "worker", "worker", "server")
+    assert not joined[1].leave(0.1)
+    joined[1].close()
+    time.sleep(0.3)
+    assert not hub.losses and joined[0].fault.error is None
+    joined[2].close()  # this one has not
+    until(lambda: joined[0].fault.error is not None)
+    assert len(hub.losses) == 1 and "server 0" in hub.losses[0]
+    for member in joined:
+        member.close()

@@ -19,12 +19,15 @@ from typing import Any
 from mx_kvstore_mpi.errors import ProtocolError
 from mx_kvstore_mpi.job import Job
 from mx_kvstore_mpi.pmi import Meeting
+from mx_kvstore_mpi.processes import described
 from mx_kvstore_mpi.protocol import Channel, accept
 
 #: seconds of silence after which a process counts as lost
 SILENCE = 10.0
 #: seconds between two signs of life
 BEAT = 1.0
+#: how a process was lost whose connection has ended
+_ENDED = "has ended"
 
 
 @dataclass
@@ -206,7 +209,7 @@ class Hub:
             except (ProtocolError, OSError) as error:
                 return f"is not understood any more: {error}"
             if message is None:
-                return None if self._finishing or self._closed.is_set() else "has ended"
+                return None if self._finishing or self._closed.is_set() else _ENDED
             if "status" in message:
                 member.status, member.since = str(message["status"])[:200], time.monotonic()
             if "leaving" in message:
@@ -235,6 +238,8 @@ class Hub:
 
     def _lose(self, member: _Member, why: str) -> None:
         told = None if self._explain is None else self._explain(member.number)
+        if member.leaving and why == _ENDED and told in (None, described(0)):
+            return  # it has said so, and nobody needs it
         place = f"process {member.pid} on {member.host}"
         text = f"{self.job.called(member.number)} ({place}) {told or why}"
         with self._lock:

@@ -8,7 +8,7 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +52,8 @@ class Request:
         Called once with None or an error.
     compression : Compression, optional
         With the `residual` of the key: codes are sent.
+    needs : collection of int
+        Workers without which the servers cannot answer.
     """
 
     number: int
@@ -64,6 +66,7 @@ class Request:
     text: Callable[[Part], Any] | None = None
     compression: Compression | None = None
     residual: Values | None = None
+    needs: Collection[int] = ()
     sending: list[Any] = field(default_factory=list)
     receiving: list[Any] = field(default_factory=list)
     since: float = field(default_factory=time.monotonic)
@@ -171,7 +174,7 @@ class Requests:
                 self._step(step, (comm, workers))
             self._begin(comm)
             if self._under_way:
-                self._waiter.until(self._progress, self._oldest)
+                self._waiter.until(self._progress, self._oldest, needs=self._needs)
 
     def _has_work(self) -> bool:
         waiting = self._queue or self._steps or self._under_way
@@ -181,6 +184,10 @@ class Requests:
         with self._changed:
             waiting = list(self._under_way)
         return min(waiting, key=lambda each: each.since).called if waiting else "the next push"
+
+    def _needs(self) -> set[int]:
+        with self._changed:
+            return {number for request in self._under_way for number in request.needs}
 
     def _step(self, step: Step, comms: Any) -> None:
         try:
@@ -236,14 +243,14 @@ class Requests:
         with self._changed:
             return bool(self._steps or (self._queue and not self._busy()))
 
-    def wait(self, ready: Callable[[], bool], what: str) -> None:
-        """For steps: waits, while requests go on."""
+    def wait(self, ready: Callable[[], bool], what: str, needs: Collection[int] | None = None) -> None:
+        """For steps: waits, while requests go on; as `Waiter.until`."""
 
         def both() -> bool:
             self._progress()
             return ready()
 
-        self._waiter.until(both, lambda: what)
+        self._waiter.until(both, lambda: what, needs=lambda: needs)
 
 
 def _codes(request: Request, elements: slice) -> Values:

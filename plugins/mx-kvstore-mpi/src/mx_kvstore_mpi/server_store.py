@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -98,15 +99,18 @@ class ServerStore(KVStore):
         if self.rank == 0:
             push(give, "KVStore.init", (), (host,), priority)
         else:
-            self._fetch(key, host, called, priority)
+            self._fetch(key, host, called, priority, needs=(0,))
         if host is not stored:
             host.copyto(stored)
 
-    def _fetch(self, key: Any, target: NDArray, called: str, priority: int) -> None:
+    def _fetch(
+        self, key: Any, target: NDArray, called: str, priority: int, needs: Collection[int] = ()
+    ) -> None:
         number, places = self._numbers[key], self._parts[key]
 
         def start(done: Any, values: Values) -> None:
-            self._requests.ask(Request(number, called, Command.PULL, places, None, values, done), priority)
+            request = Request(number, called, Command.PULL, places, None, values, done, needs=needs)
+            self._requests.ask(request, priority)
 
         push(start, "KVStore.pull", (), (target,), priority)
 
@@ -129,7 +133,8 @@ class ServerStore(KVStore):
         def start(done: Any, values: Values, result: Values) -> None:
             command = Command.PUSH_ONLY if self._at_once else Command.PUSH
             receive = None if self._at_once else result
-            request = Request(number, called, command, places, values, receive, done)
+            needs = () if self._at_once else self._world.job.numbers("worker")
+            request = Request(number, called, command, places, values, receive, done, needs=needs)
             if compression is not None:
                 request.compression, request.residual = compression, self._residuals[key]
             self._requests.ask(request, priority)
@@ -261,10 +266,10 @@ class ServerStore(KVStore):
                 data = None if datas is None else np.frombuffer(datas[server], np.uint8)
                 pending = send(comm, to, command, 0, told, data)
                 error, answer = answered(
-                    comm, to, lambda ready: self._requests.wait(ready, command.name.lower())
+                    comm, to, lambda ready: self._requests.wait(ready, command.name.lower(), needs=())
                 )
                 for each in pending:
-                    self._requests.wait(each.Test, command.name.lower())
+                    self._requests.wait(each.Test, command.name.lower(), needs=())
                 if error:
                     raise MXNetError(f"[KVStore] server {server}: {error}")
                 found.append(answer)

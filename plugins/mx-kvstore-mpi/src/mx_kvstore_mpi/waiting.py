@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError
@@ -31,8 +31,8 @@ class Peers(Protocol):
     def statuses(self) -> Sequence[str]:
         """What each other process does."""
 
-    def gone(self) -> str:
-        """Names of workers that have ended in good order; empty if there are none."""
+    def gone(self, among: Collection[int] | None = None) -> str:
+        """Names of those of some workers, or of all, that have ended in good order; empty if there are none."""
 
 
 class Waiter:
@@ -52,7 +52,13 @@ class Waiter:
         self.timeout = timeout
         self._peers = peers
 
-    def until(self, ready: Callable[[], bool], what: Callable[[], str], since: float | None = None) -> None:
+    def until(
+        self,
+        ready: Callable[[], bool],
+        what: Callable[[], str],
+        since: float | None = None,
+        needs: Callable[[], Collection[int] | None] = lambda: None,
+    ) -> None:
         """Returns when `ready()` is true.
 
         Parameters
@@ -61,6 +67,8 @@ class Waiter:
             What is waited for, for messages.
         since : float, optional
             When the wait began (`time.monotonic()`), by default now.
+        needs : callable
+            Numbers of the workers without which it cannot end; None, the default, stands for all of them.
 
         Raises
         ------
@@ -84,8 +92,10 @@ class Waiter:
             if not said:
                 self._peers.say(f"waits: {what()}")
                 said = True
-            gone = self._peers.gone()
-            if gone:
+            gone = self._peers.gone(needs())
+            if not gone:
+                gone_since = None
+            else:
                 gone_since = gone_since or now
                 if now - gone_since > _LATE:
                     raise PeerLostError(

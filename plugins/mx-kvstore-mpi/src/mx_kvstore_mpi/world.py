@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from mx_core import services
@@ -58,13 +58,15 @@ class Peers:
         """What each other process does."""
         return [] if self._membership is None else self._membership.statuses()
 
-    def gone(self) -> str:
-        """Names of workers that have ended in good order."""
+    def gone(self, among: Collection[int] | None = None) -> str:
+        """Names of those of some workers, or of all, that have ended in good order."""
         if self._membership is None or not self._membership.left:
             return ""
         job = self._membership.job
         return ", ".join(
-            job.called(number) for number in sorted(self._membership.left) if number < job.workers
+            job.called(number)
+            for number in sorted(self._membership.left)
+            if number < job.workers and (among is None or number in among)
         )
 
 
@@ -171,11 +173,14 @@ class World:
         return comm
 
     def _leave(self) -> None:
-        """Waits until all processes end. The hub's need not finalise MPI: that could wait for one that dies now."""
+        """Waits until all processes end, however long the others go on: they may still need what MPI holds here.
+
+        The hub's need not finalise MPI: that could wait for one that dies now.
+        """
         if self.membership is None:
             mpi.finish()
         else:
-            self.membership.leave(self.timeout)
+            self.membership.leave(float("inf"))
 
     def _look(self) -> None:
         """Ends waits inside of MPI, which cannot be told of a deadline."""
