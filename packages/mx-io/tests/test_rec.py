@@ -184,6 +184,41 @@ def test_repair_gives_new_keys_to_records_that_the_index_lacks(tmp_path):
     assert list(read_index(tmp_path / "b.idx")) == [1, 2, 0]
 
 
+def test_repair_leaves_the_damaged_file_and_its_index(torn, tmp_path):
+    before = {name: (tmp_path / name).read_bytes() for name in ("a.rec", "a.idx")}
+    (tmp_path / "keys.idx").write_bytes(before["a.idx"])
+    for words, message in (
+        (["a.fixed"], "a.idx: expected a name that is free, got the index of"),
+        (
+            ["a.fixed", "--idx", tmp_path / "keys.idx"],
+            "a.idx: expected a name that is free, got the index of",
+        ),
+        (["keys.rec", "--idx", tmp_path / "keys.idx"], "keys.idx: expected a name that is free"),
+        (["a.idx"], "a.idx: expected a name that is free"),
+        (["a.rec"], "a.rec: expected another file than the one that is repaired"),
+        (["b.idx"], "b.idx: expected a name that its index does not have, too"),
+    ):
+        status, said = run("repair", torn, tmp_path / words[0], *words[1:])
+        assert status == 1 and message in said, said
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.idx", "a.rec", "keys.idx"]
+    (tmp_path / "a.idx").unlink()
+    assert run("repair", torn, tmp_path / "a.fixed")[0] == 0 and (tmp_path / "a.idx").exists()
+
+
+def test_damaged_lines_of_an_index_are_told_and_left_out(torn, tmp_path):
+    index = torn.with_suffix(".idx")
+    lines = index.read_bytes().splitlines(keepends=True)
+    index.write_bytes(b"".join([*lines[:3], b"\xff\n", *lines[4:9], b"90"]))
+    status, said = run("check", torn)
+    assert status == 1 and "7 intact records" in said and "index: 1 records are not in it" in said
+    assert f"index: [RecordIO] {index}: line 4: expected 'key<TAB>offset', got b'\\xff\\n'" in said
+    assert "line 10: expected 'key<TAB>offset', got b'90'" in said
+    status, said = run("repair", torn, tmp_path / "b.rec")
+    assert status == 0 and "line 4: expected" in said
+    assert list(read_index(tmp_path / "b.idx")) == [0, 10, 1, 50, 60, 70, 80]
+
+
 def test_cat_prints_records(torn):
     status, said = run("cat", torn)
     lines = [json.loads(line) for line in said.splitlines()]
@@ -228,5 +263,5 @@ def test_index_is_written(torn, tmp_path):
     (tmp_path / "good.idx").write_text("x\n")
     status, said = run("check", good)
     assert status == 1 and "expected 'key<TAB>offset'" in said
-    with pytest.raises(FileFormatError):
-        check(good, tmp_path / "good.idx")
+    with pytest.raises(FileFormatError, match="line 1: expected 'key<TAB>offset'"):
+        read_index(tmp_path / "good.idx")

@@ -7,7 +7,7 @@ Imports mx_core and NumPy only, so record files can be handled without the rest 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
@@ -351,6 +351,18 @@ def read_index(path: Path, key_type: Callable[[str], Any] = int) -> dict[Any, in
         A line is not `key<TAB>offset`; names the line.
     """
     index: dict[Any, int] = {}
+    for entry in index_entries(path, key_type):
+        if isinstance(entry, FileFormatError):
+            raise entry
+        key, offset = entry
+        index[key] = offset
+    return index
+
+
+def index_entries(
+    path: Path, key_type: Callable[[str], Any] = int
+) -> Iterator[tuple[Any, int] | FileFormatError]:
+    """Key and byte offset of each line of an index file, or what is wrong with the line."""
     with naming(path), open(path, "rb") as file:
         for number, raw in enumerate(file, 1):
             try:
@@ -358,13 +370,15 @@ def read_index(path: Path, key_type: Callable[[str], Any] = int) -> dict[Any, in
                 position = int(offset)
                 if not 0 <= position < 2**63:
                     raise ValueError(position)
-                index[key_type(key)] = position
+                entry = key_type(key), position
             except (ValueError, TypeError) as error:
-                raise FileFormatError(
-                    f"[RecordIO] {os.fspath(path)}: line {number}: expected 'key<TAB>offset', "
-                    f"got {raw[:80]!r}"
-                ) from error
-    return index
+                told = FileFormatError(
+                    f"[RecordIO] {os.fspath(path)}: line {number}: expected 'key<TAB>offset', got {raw[:80]!r}"
+                )
+                told.__cause__ = error
+                yield told
+            else:
+                yield entry
 
 
 def build_index(uri: Path, idx_path: Path) -> int:

@@ -39,7 +39,7 @@ def rec() -> None:
 
 def _index_of(path: str, index: str | None) -> str | None:
     """The index that is named, or that lies beside the file."""
-    beside = os.path.splitext(path)[0] + ".idx"
+    beside = files.index_beside(path)
     return index or (beside if os.path.exists(beside) else None)
 
 
@@ -48,6 +48,8 @@ def _told(found: files.Check) -> None:
         click.echo(f"bytes {begin} to {end}: {reason}")
     for offset, reason in found.unreadable:
         click.echo(f"record at byte {offset}: {reason}")
+    for reason in found.misread:
+        click.echo(f"index: {reason}")
     for key, offset in found.lost:
         click.echo(f"index: key {key}: no intact record at byte {offset}")
     if found.unlisted:
@@ -85,7 +87,7 @@ def repair_command(path: str, target: str, idx: str | None, images: bool) -> Non
 
     The index of TARGET is written beside it. Keys are those of the index of PATH, or numbers.
     """
-    index = os.path.splitext(target)[0] + ".idx"
+    index = files.index_beside(target)
     with _errors_told():
         found = files.repair(path, target, index, _index_of(path, idx), images)
     _told(found)
@@ -171,7 +173,7 @@ def index_command(path: str, idx: str | None) -> None:
 
     It has the keys 0, 1, 2, …, and is IDX or lies beside PATH.
     """
-    target = idx or os.path.splitext(path)[0] + ".idx"
+    target = idx or files.index_beside(path)
     with _errors_told():
         count = build_index(path, target)
     click.echo(f"{target}: {count} records")

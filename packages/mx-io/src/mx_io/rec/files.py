@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from mx_core.errors import ArgumentError, MXNetError
+from mx_core.errors import ArgumentError, FileFormatError, MXNetError
 from mx_core.files import atomic_group
 from mx_io import codecs
 from mx_io.packing import unpack_view
-from mx_io.recordio import MXIndexedRecordIO, MXRecordIO, read_index
+from mx_io.recordio import MXIndexedRecordIO, MXRecordIO, index_entries
 
 Path = str | os.PathLike[str]
 _STEP = 64  # records that are read at once
@@ -39,6 +39,8 @@ class Check:
         Entries of the index that lead to no intact record.
     unlisted : int
         Intact records that the index does not list.
+    misread : list of str
+        What is wrong with lines of the index that are none.
     """
 
     offsets: list[int]
@@ -46,11 +48,12 @@ class Check:
     unreadable: list[tuple[int, str]] = field(default_factory=list)
     lost: list[tuple[str, int]] = field(default_factory=list)
     unlisted: int = 0
+    misread: list[str] = field(default_factory=list)
 
     @property
     def intact(self) -> bool:
         """Whether nothing is wrong."""
-        return not (self.damages or self.unreadable or self.lost or self.unlisted)
+        return not (self.damages or self.unreadable or self.lost or self.unlisted or self.misread)
 
 
 @dataclass
@@ -87,6 +90,11 @@ def records(record: MXRecordIO, offsets: list[int]) -> Iterator[tuple[int, bytes
         yield from zip(chosen, record.read_batch(chosen), strict=True)
 
 
+def index_beside(path: Path) -> str:
+    """Where the index of a record file lies, if nothing else is said."""
+    return os.path.splitext(path)[0] + ".idx"
+
+
 def check(path: Path, index: Path | None = None, images: bool = False) -> Check:
     """Read every byte of a record file, and compare its index.
 
@@ -106,11 +114,29 @@ def check(path: Path, index: Path | None = None, images: bool = False) -> Check:
                 except MXNetError as error:
                     found.unreadable.append((offset, str(error)))
     if index is not None:
-        listed = read_index(index, str)
+        listed, found.misread = _listed(index)
         known = set(found.offsets)
         found.lost = [(key, offset) for key, offset in listed.items() if offset not in known]
         found.unlisted = len(known - set(listed.values()))
     return found
+
+
+def _listed(index: Path) -> tuple[dict[str, int], list[str]]:
+    """Offsets by key of an index, and what is wrong with its other lines."""
+    listed: dict[str, int] = {}
+    misread = []
+    for entry in index_entries(index, str):
+        if isinstance(entry, FileFormatError):
+            misread.append(str(entry))
+        else:
+            listed[entry[0]] = entry[1]
+    return listed, misread
+
+
+def _same(one: Path, other: Path) -> bool:
+    if os.path.exists(one) and os.path.exists(other):
+        return os.path.samefile(one, other)
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def repair(
@@ -126,7 +152,7 @@ def repair(
     path, target, target_index : path
         `target` and its index appear, or replace older ones, when everything is written.
     index : path, optional
-        The index of the damaged file.
+        The index of the damaged file. Lines that are damaged are left out.
     images : bool
         Leave out records whose image cannot be decoded, too.
 
@@ -134,12 +160,28 @@ def repair(
     -------
     Check
         What was wrong with the file.
+
+    Raises
+    ------
+    ArgumentError
+        `target` or its index is the damaged file, or the index of that, or both are one file.
     """
-    if os.path.exists(target) and os.path.samefile(path, target):
-        raise ArgumentError(f"[rec] {os.fspath(target)}: expected another file than the one that is repaired")
+    for each in (target, target_index):
+        if _same(path, each):
+            raise ArgumentError(
+                f"[rec] {os.fspath(each)}: expected another file than the one that is repaired"
+            )
+        for own in (index, index_beside(path)):
+            if own is not None and _same(own, each) and os.path.exists(own):
+                raise ArgumentError(
+                    f"[rec] {os.fspath(each)}: expected a name that is free, got the index of {os.fspath(path)}; give "
+                    "the repaired file another name"
+                )
+    if _same(target, target_index):
+        raise ArgumentError(f"[rec] {os.fspath(target)}: expected a name that its index does not have, too")
     found = check(path, index, images)
     bad = {offset for offset, _ in found.unreadable}
-    keys = {} if index is None else {offset: key for key, offset in read_index(index, str).items()}
+    keys = {} if index is None else {offset: key for key, offset in _listed(index)[0].items()}
     used, number = set(keys.values()), 0
     with (
         MXRecordIO(path, "r") as record,
