@@ -281,6 +281,7 @@ void register_array(py::module_& module) {
         translated([&] {
           PyArray* self = expect_array(array.ptr(), "array");
           PyArray* source = expect_array(other.ptr(), "other");
+          wait_for_shape(*self->array);
           if (self->array->size() != 0) {
             throw Error(MX_ERROR, "[NDArray] expected an array without elements, which nobody computes with");
           }

@@ -266,6 +266,12 @@ def test_the_state_of_an_array_goes_to_one_without_elements() -> None:
     assert source.asnumpy().tolist() == [[1, 2], [3, 4]]
     with pytest.raises(MXNetError, match="expected an array without elements"):
         made.__setstate__(source.__getstate__())
+    state, large = source.__getstate__(), nd.ones((1000, 1000))
+    mask = nd.dot(large, large)[0, :2] > nd.array([1000, 999])  # late
+    pending = nd.contrib.boolean_mask(source, mask)  # its shape is known when it has run
+    with pytest.raises(MXNetError, match="expected an array without elements"):
+        pending.__setstate__(state)
+    assert pending.asnumpy().tolist() == [[3, 4]]
     with pytest.raises(
         ArgumentError, match=r"state: expected a dict with the bytes of 'handle', got \{'handle': None\}"
     ):
