@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import pickle
 import threading
@@ -217,3 +218,20 @@ def test_layers_of_several_threads_and_copies_do_not_meet() -> None:
     assert len({layer.prefix for layer in made}) == 1
     made += [copy.deepcopy(made[0]), pickle.loads(pickle.dumps(made[0]))]
     assert len({layer(sym.var("x")).attr("key") for layer in made}) == 5
+
+
+def test_a_layer_that_is_gone_leaves_its_key() -> None:
+    def key(layer: Any) -> str:
+        return str(layer._kwargs["key"])
+
+    def made() -> SyncBatchNorm:
+        return SyncBatchNorm(in_channels=2, num_devices=2, prefix="gone_")
+
+    layers = [made() for _ in range(3)]
+    assert [key(layer) for layer in layers] == ["gone_", "gone_#1", "gone_#2"]
+    layers[0] = layers[1] = None  # type: ignore[call-overload]
+    gc.collect()
+    assert [key(copy.copy(layers[2])), key(made())] == ["gone_", "gone_"]
+    gc.collect()
+    layers += [made(), made(), made()]
+    assert [key(layer) for layer in layers[3:]] == ["gone_", "gone_#1", "gone_#3"]

@@ -3,22 +3,38 @@
 
 from __future__ import annotations
 
-import itertools
+import heapq
 import warnings
+import weakref
+from collections import deque
 from typing import Any
 
 from mx_core.context import num_gpus
+from mx_core.forks import ForkSafeLock
 from mx_gluon.nn.normalization import BatchNorm
 from mx_gluon.parameter.filling import Init
 
-_claimed: dict[str, object] = {}
+_lock = ForkSafeLock()
+_next: dict[str, int] = {}
+_free: dict[str, list[int]] = {}
+#: numbers of layers that are gone, which the collector may put here at any moment
+_returned: deque[tuple[str, int]] = deque()
 
 
-def _unique_key(prefix: str) -> str:
+def _unique_key(layer: SyncBatchNorm) -> str:
     """The prefix, or one with a number where another layer of the process has it: names are counted per thread."""
-    mine = object()
-    numbered = (f"{prefix}#{number}" for number in itertools.count(1))
-    return next(key for key in itertools.chain([prefix], numbered) if _claimed.setdefault(key, mine) is mine)
+    prefix = layer.prefix
+    with _lock:
+        while _returned:
+            name, number = _returned.popleft()
+            heapq.heappush(_free.setdefault(name, []), number)
+        if _free.get(prefix):
+            number = heapq.heappop(_free[prefix])
+        else:
+            number = _next.get(prefix, 0)
+            _next[prefix] = number + 1
+    weakref.finalize(layer, _returned.append, (prefix, number)).atexit = False
+    return f"{prefix}#{number}" if number else prefix
 
 
 class SyncBatchNorm(BatchNorm):
@@ -70,13 +86,13 @@ class SyncBatchNorm(BatchNorm):
             )
         self._kwargs = {
             "eps": epsilon, "momentum": momentum, "fix_gamma": not scale, "use_global_stats": use_global_stats,
-            "ndev": num_devices, "key": self.prefix if num_devices == 1 else _unique_key(self.prefix),
+            "ndev": num_devices, "key": self.prefix if num_devices == 1 else _unique_key(self),
         }  # fmt: skip
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if self._kwargs["ndev"] > 1:  # a copy is another layer
-            self._kwargs = {**self._kwargs, "key": _unique_key(self.prefix)}
+            self._kwargs = {**self._kwargs, "key": _unique_key(self)}
 
     def hybrid_forward(
         self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any
