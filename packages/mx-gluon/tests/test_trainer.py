@@ -554,3 +554,24 @@ def test_states_of_another_network_are_refused_before_they_are_taken(tmp_path: P
     differentiate(*trainers[1]._params)
     trainers[1].step(1)
     assert trainers[1].optimizer.num_update == 2
+
+
+def test_states_are_read_once_and_those_of_frozen_parameters_are_no_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainers = []
+    for units in (3, 5):
+        net = nn.Dense(units, in_units=4, prefix="d_")
+        net.initialize()
+        if units == 5:
+            net.collect_params().setattr("grad_req", "null")
+        trainers.append(Trainer(net.collect_params(), "adam"))
+    differentiate(*trainers[0]._params)
+    trainers[0].step(1)
+    trainers[0].save_states(tmp_path / "a.states")
+    reads = []
+    read = optimizer.Updater._read
+    monkeypatch.setattr(optimizer.Updater, "_read", lambda *args: reads.append(1) or read(*args))
+    for trainer in trainers:
+        trainer.load_states(tmp_path / "a.states")
+    assert len(reads) == 2

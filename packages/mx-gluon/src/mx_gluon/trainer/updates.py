@@ -94,9 +94,8 @@ class Replicas:
         weights = {
             index: param.list_data()[0]
             for index, param in self.optimizer.param_dict.items()
-            if isinstance(param, Parameter) and param._data
+            if isinstance(param, Parameter) and param._data and param.grad_req != "null"
         }
-        self.updaters[0].check_states(states, weights)
         for place in range(len(self.updaters)):
             with self._memory(place) as updater:
-                updater.set_states(states)
+                updater.set_states(states, None if place else weights)

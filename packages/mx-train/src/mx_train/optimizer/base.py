@@ -419,12 +419,18 @@ class Updater:
             states[_MEMORY] = {name: dict(getattr(self.optimizer, name)) for name in kept}
         return dump_states(states, self.optimizer if dump_optimizer else None)
 
-    def set_states(self, states: bytes | bytearray) -> None:
+    def set_states(self, states: bytes | bytearray, weights: Mapping[Index, NDArray] | None = None) -> None:
         """Takes states that `get_states` (or MXNet) wrote, and the update counts where they are among them.
 
         A warning is logged if the dumped optimizer has other settings than the one used, which keeps its own.
 
         Only arrays, numbers, strings and containers are accepted: no code is executed.
+
+        Parameters
+        ----------
+        states : bytes
+        weights : mapping of index to NDArray, optional
+            For which what their first updates would raise is raised before anything is taken.
 
         Raises
         ------
@@ -437,6 +443,9 @@ class Updater:
             The bytes are corrupt or hold anything else; the message has the byte at which the reader stopped.
         """
         loaded, remembered, counts, settings = self._read(states)
+        for index, weight in (weights or {}).items():
+            if index in loaded:
+                self._check_form(index, weight, loaded[index])
         if settings is not None:
             self._tell_of(settings)
         if counts is not None:
@@ -448,12 +457,9 @@ class Updater:
         self.states = loaded
         self.states_synced = dict.fromkeys(loaded, False)
 
-    def check_states(self, states: bytes | bytearray, weights: Mapping[Index, NDArray] | None = None) -> None:
-        """Raises what `set_states` raises, and for weights what their first updates would raise; takes nothing."""
-        loaded = self._read(states)[0]
-        for index, weight in (weights or {}).items():
-            if index in loaded:
-                self._check_form(index, weight, loaded[index])
+    def check_states(self, states: bytes | bytearray) -> None:
+        """Raises what `set_states` raises, and takes nothing."""
+        self._read(states)
 
     def _read(
         self, states: bytes | bytearray
