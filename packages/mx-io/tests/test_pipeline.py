@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -349,6 +350,55 @@ def test_tar_shards(tmp_path):
         TarSource(tmp_path / "no.tar")
     with pytest.raises(ArgumentError, match="expected at least one tar file"):
         TarSource([])
+
+
+def test_damaged_and_cut_tar_shards_are_refused(tmp_path):
+    pixels = codecs.encode(np.full((4, 5, 3), 1, np.uint8), ".png")
+    path = _shard(tmp_path / "a.tar", {f"{i}.png": pixels for i in range(6)})
+    whole = path.read_bytes()
+    for content, length in (
+        (whole, 6),
+        (whole[: 12 * 512], 6),
+        (whole[: 13 * 512], 6),
+        (whole[: 4 * 512], 2),
+    ):
+        path.write_bytes(content)
+        with contextlib.closing(TarSource(path)) as source:
+            assert len(source) == length  # shards need no blocks of zeros at their end
+    damaged = bytearray(whole)
+    damaged[6 * 512] ^= 1
+    zeroed = whole[: 4 * 512] + bytes(512) + whole[5 * 512 :]
+    for content, message in (
+        (bytes(damaged), "at byte 3072: expected the head of a file, or zeros to the end, got b'2"),
+        (whole[: 4 * 512 + 300], "at byte 2048: .*, got 300 bytes: the file is cut"),
+        (zeroed, "at byte 2560: .*the file is damaged, or several are joined"),
+        (whole + whole, f"at byte {len(whole)}: .*several are joined"),
+        (whole[: 5 * 512 + 10], "unexpected end of data"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(FileFormatError, match=message):
+            TarSource(path)
+
+
+def test_no_byte_of_a_tar_file_breaks_its_reader(tmp_path):
+    pixels = codecs.encode(np.full((4, 5, 3), 1, np.uint8), ".png")
+    path = _shard(tmp_path / "a.tar", {"x" * 120 + f"{i}.png": pixels for i in range(3)})
+    whole, rng = path.read_bytes(), random.Random(1)
+    for _ in range(300):
+        damaged = bytearray(whole[: len(whole) - rng.choice((0, rng.randrange(9000)))])
+        head = rng.randrange(len(damaged) // 512) * 512
+        damaged[head + rng.choice((0, 124, 124, 156, 257, rng.randrange(400)))] = rng.choice(
+            (0, 128, 255, 0x4C, 0x78)
+        )
+        if rng.random() < 0.7:  # a checksum that is right lets the rest be read
+            block = damaged[head : head + 148] + b" " * 8 + damaged[head + 156 : head + 512]
+            damaged[head + 148 : head + 156] = b"%06o\0 " % sum(block)
+        path.write_bytes(damaged)
+        try:
+            with contextlib.closing(TarSource(path)) as source:
+                source.read(range(len(source)))
+        except FileFormatError:
+            pass
 
 
 def test_records_as_a_source(packed):

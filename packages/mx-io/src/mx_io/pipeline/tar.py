@@ -18,6 +18,7 @@ from mx_io.pipeline.source import Example, Source
 
 #: Of the file that has the label: a number as text, or JSON: a number, a list, or a dict with `label`.
 _LABELS = ("cls", "json")
+_STEP = 64 * tarfile.BLOCKSIZE  # bytes that are read at once behind the last file
 
 
 class _Member(NamedTuple):
@@ -39,7 +40,8 @@ class TarSource(Source):
     Raises
     ------
     FileFormatError
-        A file is no tar file, or an example has no image; by `read` also when a label is no number.
+        A file is no tar file, or is damaged or cut, or an example has no image; by `read` also when a label is no
+        number.
     """
 
     def __init__(self, paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> None:
@@ -63,13 +65,9 @@ class TarSource(Source):
         found: dict[str, dict[str, _Member]] = {}
         try:
             with tarfile.open(path, "r:") as archive:
-                for member in archive:
-                    folder, name = os.path.split(member.name)
-                    stem, _, extension = name.partition(".")
-                    if member.isreg() and extension:
-                        parts = found.setdefault(os.path.join(folder, stem), {})
-                        parts[extension.lower()] = _Member(shard, member.offset_data, member.size)
-        except tarfile.TarError as error:
+                _walk(archive, shard, found)
+                _check_end(archive, path)
+        except (tarfile.TarError, ValueError, OverflowError) as error:
             raise FileFormatError(
                 f"[TarSource] {path}: expected a tar file that is not compressed: {error}"
             ) from error
@@ -120,3 +118,34 @@ class TarSource(Source):
     def close(self) -> None:
         for file in self._files:
             file.close()
+
+
+def _walk(archive: tarfile.TarFile, shard: int, found: dict[str, dict[str, _Member]]) -> None:
+    for member in archive:
+        folder, name = os.path.split(member.name)
+        stem, _, extension = name.partition(".")
+        if member.isreg() and extension:
+            parts = found.setdefault(os.path.join(folder, stem), {})
+            parts[extension.lower()] = _Member(shard, member.offset_data, member.size)
+
+
+def _check_end(archive: tarfile.TarFile, path: str) -> None:
+    """Refuses what follows the last file if it is not zeros: tarfile takes a damaged or cut head for the end."""
+    place = archive.offset
+    with naming(path), open(path, "rb") as file:
+        file.seek(place)
+        while rest := file.read(_STEP):
+            if rest.strip(b"\0"):
+                at = place + len(rest) - len(rest.lstrip(b"\0"))
+                at -= (at - archive.offset) % tarfile.BLOCKSIZE
+                raise FileFormatError(
+                    f"[TarSource] {path}: at byte {at}: expected the head of a file, or zeros to the end, got "
+                    f"{_told(rest[at - place :])}"
+                )
+            place += len(rest)
+
+
+def _told(head: bytes) -> str:
+    if len(head) < tarfile.BLOCKSIZE:
+        return f"{len(head)} bytes: the file is cut"
+    return f"{head[:20]!r}: the file is damaged, or several are joined"
