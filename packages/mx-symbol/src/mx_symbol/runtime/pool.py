@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mx_core import dtypes
 from mx_core.context import Context
-from mx_core.errors import ShapeError
+from mx_core.errors import DTypeError, ShapeError
 from mx_core.kernels import TensorSpec
 from mx_ndarray import NDArray, nd
 from mx_symbol.graph import Entry, Node
@@ -53,10 +53,10 @@ class Pool:
             if found is not None:
                 return found
             if self._names is not None:
-                raise ShapeError(
-                    f"[simple_bind] {name}: expected {spec} in the shared executor, got "
-                    f"{getattr(self._shared.arg_dict.get(name), 'shape', None)}"
-                )
+                other = self._shared.arg_dict.get(name)
+                got = None if other is None else f"{dtypes.name(other._dtype_code)}{list(other.shape)}"
+                kind = DTypeError if other is not None and other.shape == spec.shape else ShapeError
+                raise kind(f"[simple_bind] {name}: expected {spec} in the shared executor, got {got}")
         return self._buffered(name, name, spec, node)
 
     def _buffered(self, key: str, name: str, spec: TensorSpec, node: Node) -> NDArray:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from mx_ndarray import NDArray, nd
 from mx_symbol.runtime.executor import Executor
 from mx_symbol.symbol import Symbol
 from mx_train.arguments import Shapes
+from mx_train.metric import EvalMetric
 from mx_train.module.private_names import ArraysOfContexts
 from mx_train.monitor import Monitor
 
@@ -236,7 +237,7 @@ class DataParallelExecutorGroup(ExecutorGroup):
     fixed_param_names : sequence of str, optional
         Parameters without gradients.
     grad_req : str, sequence of str or mapping of str to str
-        Of arguments with gradients.
+        Of arguments with gradients; what a mapping or a sequence (of all arguments) says of one counts in any case.
 
     Attributes
     ----------
@@ -245,7 +246,8 @@ class DataParallelExecutorGroup(ExecutorGroup):
 
     Raises
     ------
-    ArgumentError  `state_names` or `group2ctxs` is given: `Module` has states and groups
+    ArgumentError  `state_names` or `group2ctxs` is given: `Module` has states and groups; `workload`, `grad_req` or
+                   `shared_group` is of another number of contexts or arguments
     ShapeError     as of `ExecutorGroup`
     """
 
@@ -275,17 +277,20 @@ class DataParallelExecutorGroup(ExecutorGroup):
             [{} for _ in contexts] if shared_group is None else shared_group.shared_data_arrays
         )
         data, labels = [described(d) for d in data_shapes], [described(d) for d in label_shapes or ()]
-        arguments = symbol.list_arguments()
-        if isinstance(grad_req, str):
-            asked = dict.fromkeys(arguments, grad_req)
-        elif isinstance(grad_req, Mapping):
-            asked = {name: grad_req.get(name, "write") for name in arguments}
-        else:
-            asked = dict(zip(arguments, grad_req, strict=True))
+        others = contexts if shared_group is None else shared_group.execs
+        for what, given in (
+            ("workload: expected shares", workload),
+            ("shared_group: expected executors", others),
+        ):
+            if len(given) != len(contexts):
+                raise ArgumentError(
+                    f"[DataParallelExecutorGroup] {what} of {len(contexts)} contexts, got {len(given)}"
+                )
         trained = set(param_names) - set(fixed_param_names or ())
         if inputs_need_grad:
             trained |= {d.name for d in data}
-        requests = {name: asked[name] if for_training and name in trained else "null" for name in arguments}
+        self.inputs_need_grad, self.fixed_param_names = inputs_need_grad, list(fixed_param_names or ())
+        requests = _requests(symbol.list_arguments(), grad_req if for_training else "null", trained)
         super().__init__(
             symbol, contexts, data, labels, requests, shared_group, list(param_names), workload,
             self.shared_data_arrays,
@@ -310,6 +315,20 @@ class DataParallelExecutorGroup(ExecutorGroup):
             return list(self.input_grads())
         return self.arrays([d.name for d in self.data_shapes], "grad_dict")
 
+    def get_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Names and shapes of the outputs of the whole batch."""
+        shapes = {d.name: d.shape for d in self._inputs}
+        _, outputs, _ = self.symbol.infer_shape(**shapes)
+        return list(zip(self.symbol.list_outputs(), outputs or (), strict=True))
+
+    def update_metric(self, eval_metric: EvalMetric, labels: Sequence[Any], pre_sliced: bool = False) -> None:
+        """Adds the last forward to a metric; waits for it. With `pre_sliced` labels are a list for each context."""
+        separate, names = self.separate_outputs(), self.symbol.list_outputs()
+        for i in range(len(self.contexts)):
+            mine = labels[i] if pre_sliced else self.labels(labels, i)
+            outputs = dict(zip(names, (each[i] for each in separate), strict=True))
+            eval_metric.update_dict(dict(zip(self.label_names, mine, strict=False)), outputs)
+
     def set_params(
         self,
         arg_params: Mapping[str, NDArray],
@@ -326,6 +345,22 @@ class DataParallelExecutorGroup(ExecutorGroup):
         """Puts means over the contexts of parameters and auxiliary states into the dictionaries."""
         arg_params.update(self.means(self.param_names, "arg_dict"))
         aux_params.update(self.means(self.aux_names, "aux_dict"))
+
+
+def _requests(
+    arguments: Sequence[str], grad_req: str | Sequence[str] | Mapping[str, str], trained: Collection[str]
+) -> dict[str, str]:
+    """The request of each argument: what a mapping or a sequence says of it, else one for those that are trained."""
+    if isinstance(grad_req, str):
+        return {name: grad_req if name in trained else "null" for name in arguments}
+    if isinstance(grad_req, Mapping):
+        return {name: grad_req.get(name, "write" if name in trained else "null") for name in arguments}
+    if len(grad_req) != len(arguments):
+        raise ArgumentError(
+            f"[DataParallelExecutorGroup] grad_req: expected {len(arguments)} requests ({', '.join(arguments)}), got "
+            f"{len(grad_req)}"
+        )
+    return dict(zip(arguments, grad_req, strict=True))
 
 
 def _checked(arrays: Mapping[str, NDArray], name: str, shape: Sequence[int]) -> NDArray:
