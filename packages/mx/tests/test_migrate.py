@@ -5,11 +5,12 @@ import json
 import subprocess
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
-from mx.migrate import examine, examine_source
+from mx.migrate import examine, examine_source, verdicts
 from mx.migrate.command import migrate
 
 
@@ -66,6 +67,14 @@ def test_a_program_that_runs_as_it_is_has_no_findings():
         ("from mxnet import nd\nnd.zeros(2, stype='csr')", [(2, "mx.nd.zeros", "absent")]),
         ("import mxnet as mx\nm.fit(1, kvstore='nowhere')", [(2, ".fit", "absent")]),
         ("import mxnet as mx\nm = mx.mod.Module(1)\nm.score(1)", [(3, ".score", "different")]),
+        ("import mxnet as mx\nmx.__version__ < '1.0'", [(2, "mx.__version__", "different")]),
+        ("from mxnet.gluon import nn\nnn.Embedding(3, 4, sparse_grad=True)", [(2, "mx.gluon.nn.Embedding", "absent")]),
+        ("import mxnet as mx\nmx.nd.Embedding(1, 2, sparse_grad=True)", [(2, "mx.nd.Embedding", "different")]),
+        (
+            "from mxnet.gluon.model_zoo import vision\nvision.resnet18_v1(pretrained=True)",
+            [(2, "mx.gluon.model_zoo.vision.resnet18_v1", "different")],
+        ),
+        ("import mxnet as mx\nm.fit(1, kvstore='nccl')", [(2, ".fit", "absent")]),
         ("import os\nos.environ['MXNET_NO_SUCH']", [(2, "MXNET_NO_SUCH", "different")]),
         ("from mxnet import *\nnp.ones(2)\nnd.ones(2)", [(2, "mx.np", "absent")]),
     ],
@@ -86,6 +95,11 @@ def test_what_is_found(source, findings):
         "import mxnet as mx\ndata.score(1)",
         "import mxnet as mx\nmx.nd.relu(1, **options)",
         "from .mxnet import np",
+        "import mxnet as mx\nm.fit(1, kvstore='local_allreduce_device')",
+        "import mxnet as mx\nm.fit(1, kvstore='local_update_cpu')\nm.fit(1, kvstore='Local_Allreduce_CPU')",
+        "from mxnet.gluon import nn\nfrom mxnet.gluon.model_zoo import vision\n"
+        "vision.resnet18_v1(pretrained=False)\nnn.Embedding(3, 4, sparse_grad=False)",
+        "from torchvision import models\nmodels.resnet18(pretrained=True)",
         "from mxnet import *\nnumbers.nosuch",
     ],
 )  # fmt: skip
@@ -96,8 +110,39 @@ def test_what_is_left_alone(source):
 def test_advice_says_what_there_is_instead():
     (finding,) = examine_source("import mxnet as mx\nmx.np.zeros(2)")
     assert finding.advice == "arrays of NumPy semantics are not here; `mx.nd`"
-    (finding,) = examine_source("import mxnet as mx\nmx.kv.create('dist_nosuch')")[:1]
-    assert finding.advice.startswith("no KVStore is named 'dist_nosuch'; there are device")
+    for name, advice in (
+        ("dist_nosuch", "there are device"),
+        ("nccl", "`device`, or `dist_device_sync` for several machines"),
+    ):
+        findings = examine_source(f"import mxnet as mx\nmx.kv.create('{name}')")
+        (told,) = [each.advice for each in findings if each.state == "absent"]
+        assert told.startswith(f"no KVStore is named '{name}'; {advice}")
+
+
+def test_names_of_distributed_stores_without_and_with_their_plugin(monkeypatch):
+    source = "import mxnet as mx\nm.fit(1, kvstore='dist_sync')\nm.fit(1, kvstore='dist_sync_device')"
+    stores = ["device", "local"]
+    with_plugin = {"dist_sync@x": "dist_sync@x", "dist_sync_device@x": "dist_device_sync@x"}
+
+    class Stores:
+        def __init__(self, aliases):
+            self.aliases = dict.fromkeys(stores) | aliases
+
+        def names(self):
+            return (*stores, *set(filter(None, self.aliases.values())))
+
+        def __contains__(self, name):
+            return name in self.aliases
+
+        def get(self, name):
+            return SimpleNamespace(name=self.aliases[name])
+
+    monkeypatch.setattr(verdicts.plugins, "registry", lambda kind: Stores({}))
+    said = {each.advice.partition("; ")[2] for each in examine_source(source)}
+    assert said == {"distributed stores are in the plug-in mx-kvstore-mpi"}
+    monkeypatch.setattr(verdicts.plugins, "registry", lambda kind: Stores(with_plugin))
+    (finding,) = examine_source(source)
+    assert finding.advice == "no KVStore is named 'dist_sync_device'; `dist_device_sync`"
 
 
 def test_folders_and_files_that_are_not_python(tmp_path):

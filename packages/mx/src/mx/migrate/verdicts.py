@@ -17,6 +17,11 @@ import mx
 from mx_core import environment, plugins
 from mx_core.errors import MXNetError
 
+#: stores of MXNet that sum on the devices of one machine, or with a library of their own
+_DEVICE_STORES = ("nccl", "horovod", "byteps")
+_PRETRAINED = "nothing here opens a network connection: the parameters must be in `root`, or in MXNET_HOME"
+_SPARSE_GRADIENT = "sparse_grad=True: gradients are dense; leave it out"
+
 State = Literal["absent", "different", "deprecated"]
 
 
@@ -100,6 +105,12 @@ def of_call(name: str, call: ast.Call) -> Iterator[Verdict]:
     for keyword in call.keywords:
         if keyword.arg is not None and callable(here) and not _takes(here, keyword.arg):
             yield Verdict("different", f"does not take {keyword.arg}")
+        match keyword:
+            case ast.keyword(arg="pretrained", value=ast.Constant(value=True)):
+                yield Verdict("different", _PRETRAINED)
+            case ast.keyword(arg="sparse_grad", value=ast.Constant(value=True)):
+                state: State = "absent" if inspect.isclass(here) else "different"
+                yield Verdict(state, _SPARSE_GRADIENT)
     if here is mx.kv.create and call.args:
         yield from _of_store(call.args[0])
 
@@ -118,10 +129,22 @@ def of_arguments(call: ast.Call) -> Iterator[Verdict]:
 def _of_store(value: ast.expr) -> Iterator[Verdict]:
     if not isinstance(value, ast.Constant) or not isinstance(value.value, str):
         return
+    wanted, registry = value.value.lower(), plugins.registry("kvstores")
     # of a plug-in with a store that others have too, the name is NAME@ENGINE
-    known = {name.partition("@")[0] for name in plugins.registry("kvstores").names()}
-    if value.value.lower() not in known:
-        yield Verdict("absent", f"no KVStore is named {value.value!r}; there are {', '.join(sorted(known))}")
+    known = {name.partition("@")[0] for name in registry.names()}
+    if wanted in known or wanted in registry or wanted in mx.kv.KVStoreBase.kv_registry:
+        return
+    engines = {name.partition("@")[2] for name in registry.names()} - {""}
+    others = [f"{wanted}@{engine}" for engine in sorted(engines) if f"{wanted}@{engine}" in registry]
+    if others:
+        advice = f"`{registry.get(others[0]).name.partition('@')[0]}`"
+    elif wanted in _DEVICE_STORES:
+        advice = "`device`, or `dist_device_sync` for several machines"
+    elif wanted.startswith("dist") and not engines:
+        advice = "distributed stores are in the plug-in mx-kvstore-mpi"
+    else:
+        advice = f"there are {', '.join(sorted(known))}"
+    yield Verdict("absent", f"no KVStore is named {value.value!r}; {advice}")
 
 
 def _takes(function: Any, name: str) -> bool:
