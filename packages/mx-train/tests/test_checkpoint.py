@@ -126,6 +126,26 @@ def test_damaged_checkpoints_do_not_count_as_kept(tmp_path: Path) -> None:
     assert Training(tmp_path, Module(net())).batch == 1
 
 
+def test_a_damaged_checkpoint_is_called_so_and_not_written_over(tmp_path: Path) -> None:
+    module = Module(net())
+    fit(Training(tmp_path, module, period=1), module, data(), 1)
+    path = tmp_path / "checkpoint-0000000004.params"
+    damaged = bytearray(path.read_bytes())
+    damaged[damaged.index(b'"ended"')] ^= 1  # of the text, which is no JSON then
+    path.write_bytes(damaged)
+    again = Module(net())
+    with pytest.warns(
+        UserWarning, match="passed over: .*0000000004.params.*the file is damaged: the checksum"
+    ):
+        training = Training(tmp_path, again, period=1)
+    fit(training, again, data(), 1)
+    assert path.with_suffix(".params.passed-over").read_bytes() == damaged
+    assert Training(tmp_path, Module(net())).batch == 4
+    last = Module(net())
+    fit(Training(tmp_path, last, period=1), last, data(), 2)
+    assert len(list(tmp_path.glob("*.passed-over"))) == 1
+
+
 def test_each_damaged_byte_is_found(tmp_path: Path) -> None:
     module = Module(net())
     fit(Training(tmp_path, module, keep=1), module, data(shuffle=True), 1)

@@ -83,15 +83,17 @@ def _checked(content: Any) -> tuple[dict[str, Any], bytes, Arrays]:
     for name in ("place", "states"):
         if name not in content or content[name].dtype != np.uint8:
             raise FileFormatError(f"{name}: expected an array of uint8")
-    place = json.loads(content["place"].asnumpy().tobytes())
-    if not isinstance(place, dict) or place.get("version") != VERSION:
-        found = place.get("version") if isinstance(place, dict) else place
-        raise FileFormatError(f"expected version {VERSION}, got {found!r:.80}")
-    expected = content.pop(_CHECKSUM).asnumpy().tobytes() if _CHECKSUM in content else b"none"
+    if _CHECKSUM not in content:
+        raise FileFormatError("it has no checksum")
+    expected = content.pop(_CHECKSUM).asnumpy().tobytes()
     if (found := _checksum(content)) != expected:
         raise FileFormatError(
-            f"the checksum of what it holds is {found.decode()}, but it says {expected!r:.80}: the file is damaged"
+            f"the file is damaged: the checksum of what it holds is {found.decode()}, and it says {expected!r:.80}"
         )
+    place = json.loads(content["place"].asnumpy().tobytes())
+    if not isinstance(place, dict) or place.get("version") != VERSION:
+        version = place.get("version") if isinstance(place, dict) else place
+        raise FileFormatError(f"expected version {VERSION}, got {version!r:.80}")
     del content["place"]
     states = content.pop("states").asnumpy().tobytes()
     _check(place)

@@ -93,6 +93,8 @@ class Training:
         self._states = b""
         #: the file of the checkpoint that waits
         self._path = self.folder
+        #: damaged files
+        self._passed_over: set[Path] = set()
         #: whether the checkpoint waits for its network
         self._waiting = self._find()
 
@@ -147,6 +149,7 @@ class Training:
                 self._place, self._states, self._arrays = content.load(path)
             except FileFormatError as error:
                 problem = problem or error
+                self._passed_over.add(path)
                 warnings.warn(f"[checkpoint.Training] passed over: {error}", stacklevel=3)
             else:
                 self._step, self._path = self._place["step"], path
@@ -258,6 +261,8 @@ class Training:
             "metric": None if self.metric is None else numbers_of(self.metric),
         }  # fmt: skip
         path = self.folder / f"checkpoint-{self._step:010}.params"
+        if path in self._passed_over:
+            self._set_aside(path)
         content.save(path, place, self._parts.states(path), self._parts.arrays())
         self._tidy()
 
@@ -268,8 +273,12 @@ class Training:
             if step <= self._step:
                 former.append(path)
                 continue
-            with suppress(FileNotFoundError), naming(path):
-                path.replace(path.with_name(f"{path.name}.passed-over"))
+            self._set_aside(path)
         for old in former[: -self.keep]:
             with suppress(FileNotFoundError), naming(old):
                 old.unlink()
+
+    def _set_aside(self, path: Path) -> None:
+        self._passed_over.discard(path)
+        with suppress(FileNotFoundError), naming(path):
+            path.replace(path.with_name(f"{path.name}.passed-over"))
