@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mx_core/intern.hpp"
+#include "signs_of_life.hpp"
 
 namespace {
 
@@ -242,11 +243,14 @@ PyMethodDef methods[] = {
     {"configure", configure, METH_VARARGS, "Takes the tables of the engine and of arrays."},
     {"push", push, METH_VARARGS, "Pushes an operation that `complete` ends."},
     {"complete", complete, METH_VARARGS, "Ends a pending operation; whether it had not ended yet."},
+    {"signs_begin", mx::kvstore_mpi::signs_begin, METH_VARARGS, "Sends a message again and again, without the GIL."},
+    {"signs_send", mx::kvstore_mpi::signs_send, METH_VARARGS, "Sends between two such messages."},
+    {"signs_end", mx::kvstore_mpi::signs_end, METH_O, "Sends no more."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyModuleDef module_definition = {
-    PyModuleDef_HEAD_INIT, "_native", "Asynchronous operations of the engine.", 0, methods,
+    PyModuleDef_HEAD_INIT, "_native", "Asynchronous operations of the engine, and signs of life.", 0, methods,
     nullptr, nullptr, nullptr, nullptr,
 };
 

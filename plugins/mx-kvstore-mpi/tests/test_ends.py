@@ -81,3 +81,58 @@ def test_a_worker_may_go_on_after_the_others_for_longer_than_the_deadline(start:
     assert job.wait(60) == 0, job.text
     job.wait_for("rank 0 has evaluated")
     assert "has ended" not in job.text, job.text
+
+
+GOES_ON = """
+import time
+import mx
+
+store = mx.kv.create("dist_sync")
+store.init("a", mx.nd.zeros((2,)))
+out = mx.nd.zeros((2,))
+print("pid of", store.rank)
+end = time.monotonic() + 16
+while time.monotonic() < end:
+    store.pushpull("a", mx.nd.ones((2,)), out=out)
+    out.wait_to_read()
+    time.sleep(0.05)
+    store.barrier()
+    end = end if store.rank == 0 else float("inf")
+    store.pushpull("a", mx.nd.full((2,), time.monotonic() < end), out=out)
+    if out.asnumpy()[0] < 2:
+        break
+print("trained")
+"""
+
+
+@pytest.mark.slow
+def test_a_launcher_may_be_stopped_for_a_while(start: Any) -> None:
+    job = start(GOES_ON, 2)
+    job.wait_for("pid of", 2)
+    job.process.send_signal(signal.SIGSTOP)
+    time.sleep(12.0)
+    job.process.send_signal(signal.SIGCONT)
+    assert job.wait(60) == 0, job.text
+    job.wait_for("trained", 2)
+
+
+def test_a_program_that_ends_before_it_joins_is_told_at_once(start: Any) -> None:
+    program = """
+import os
+import sys
+
+if os.environ["MX_KV_RANK"] == "1":
+    sys.exit(0)
+import mx
+
+mx.kv.create("dist_sync")
+"""
+    job = start(program, 2, "--deadline", "60")
+    job.wait_for("PeerLostError: .* worker 1 has ended with exit status 0 before it joined the job", 1, 30.0)
+    assert job.wait(40) == 1, job.text
+
+
+def test_programs_without_a_store_may_end_as_they_like(start: Any) -> None:
+    job = start("print('done')", 2, "-s", "1")
+    assert job.wait(40) == 0, job.text
+    job.wait_for("done", 2)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from mx_core.errors import MXNetError
+from mx_kvstore_mpi import _native
 from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
 from mx_kvstore_mpi.faults import Fault
 from mx_kvstore_mpi.hub import Hub
@@ -60,8 +63,7 @@ def test_members_get_numbers_and_hear_who_is_lost(hub: Hub) -> None:
     assert joined[0].job == hub.job and joined[0].hosts == 1
     joined[1].say("waits for something")
     until(lambda: "worker 1 waits for something" in joined[0].statuses())
-    joined[2]._channel.socket.close()  # as a killed process's is
-    joined[2]._stopped = True
+    joined[2].close()  # as a killed process's is
     for member in joined[:2]:
         until(lambda member=member: member.fault.error is not None)
         with pytest.raises(PeerLostError, match=r"server 0 \(process \d+ on .*\) has ended \(generation 1\)"):
@@ -91,11 +93,33 @@ def test_all_leave_together(hub: Hub) -> None:
 def test_silence_is_a_loss(hub: Hub) -> None:
     joined = members(hub, "worker", "worker", "server")
     joined[1]._stopped = True  # it says nothing more, and its connection stays
+    _native.signs_end(joined[1]._signs)
     until(lambda: joined[0].fault.error is not None)
     with pytest.raises(PeerLostError, match="worker 1 .* has given no sign of life for 2 s"):
         joined[0].fault.check()
     for member in joined:
         member.close()
+
+
+HOLDS_THE_GIL = """
+import ctypes, sys
+from mx_kvstore_mpi.membership import Membership
+from mx_kvstore_mpi.settings import Place
+
+member = Membership(Place(("127.0.0.1", int(sys.argv[1])), "secret"), 20.0)
+ctypes.PyDLL(None).sleep(3)
+assert member.leave(10.0), member.fault.error
+member.close()
+"""
+
+
+def test_a_program_that_holds_the_gil_lives() -> None:
+    hub = Hub(Job(1), "secret", silence=1.5)
+    hub.serve()
+    command = [sys.executable, "-c", HOLDS_THE_GIL, str(hub.address[1])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and not hub.losses, (hub.losses, done.stderr)
+    hub.close()
 
 
 def test_a_stranger_is_refused(hub: Hub) -> None:
@@ -114,8 +138,21 @@ def test_a_stranger_is_refused(hub: Hub) -> None:
         member.close()
 
 
+@pytest.mark.filterwarnings("error")  # also of threads that an exception ends
 @pytest.mark.parametrize(
-    "data", [b"[1]", b"{", b"\xff\xfe", b"x" * (LIMIT + 1), b'{"challenge": 5, "proof": 5}']
+    "data",
+    [
+        b"[1]",
+        b"{",
+        b"\xff\xfe",
+        b"x" * (LIMIT + 1),
+        b'{"challenge": 5, "proof": 5}',
+        '{"challenge": "x", "proof": "é"}'.encode(),
+        b'{"challenge": "\\ud800", "proof": "\\ud800"}',
+        b"[" * 65_000,
+        b"9" * 60_000,
+    ],
+    ids=range(9),
 )
 def test_nonsense_ends_the_connection(hub: Hub, data: bytes) -> None:
     with socket.create_connection(hub.address, timeout=5.0) as stranger:
@@ -128,13 +165,14 @@ def test_nonsense_ends_the_connection(hub: Hub, data: bytes) -> None:
             pass
 
 
-def test_a_hub_that_is_none_is_refused() -> None:
+@pytest.mark.parametrize("proof", ["é", "\ud800", "0" * 64])
+def test_a_hub_that_is_none_is_refused(proof: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as fake:
 
         def answer() -> None:
             sock, _ = fake.accept()
             with sock:
-                for message in ({"challenge": "0" * 32}, {"proof": "0" * 64}):
+                for message in ({"challenge": proof}, {"proof": proof}):
                     data = json.dumps(message).encode()
                     sock.sendall(struct.pack(">I", len(data)) + data)
                 sock.recv(1000)
@@ -214,3 +252,30 @@ def test_one_that_has_said_so_may_go_without_being_lost(hub: Hub) -> None:
     assert len(hub.losses) == 1 and "server 0" in hub.losses[0]
     for member in joined:
         member.close()
+
+
+@pytest.mark.parametrize("first", ["join", "end"])
+def test_an_end_before_joining_is_told_to_workers_that_have_joined(hub: Hub, first: str) -> None:
+    if first == "end":
+        hub.absent(1, "has ended with exit status 0 before it joined the job")
+        assert not hub.losses  # perhaps nobody wants a store
+    errors: list[MXNetError] = []
+
+    def join(role: str) -> None:
+        try:
+            Membership(Place(hub.address, "secret", role), 20.0)
+        except MXNetError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=join, args=(role,)) for role in ("server", "worker")]
+    for thread in threads:
+        thread.start()
+    if first == "join":
+        until(lambda: len(hub._members) == 2)
+        hub.absent(1, "has ended with exit status 0 before it joined the job")
+    for thread in threads:
+        thread.join(8.0)
+    assert len(errors) == 2, errors
+    for error in errors:
+        assert isinstance(error, PeerLostError)
+        assert "worker 1 has ended with exit status 0 before it joined the job" in str(error)

@@ -78,6 +78,7 @@ class Hub:
         self._explain = explain
         self._lock = threading.RLock()
         self._members: dict[int, _Member] = {}
+        self._absent: dict[int, str] = {}
         self._meeting: Meeting | None = None
         self._finishing = False
         self._closed = threading.Event()
@@ -89,8 +90,7 @@ class Hub:
 
     def serve(self) -> None:
         """Starts the threads that serve the processes. Until then they wait."""
-        for target, name in ((self._accept, "accept"), (self._beat, "beat")):
-            threading.Thread(target=target, name=f"mx hub: {name}", daemon=True).start()
+        threading.Thread(target=self._accept, name="mx hub: accept", daemon=True).start()
 
     def close(self) -> None:
         """Stops listening and ends all connections."""
@@ -175,7 +175,10 @@ class Hub:
             member = _Member(number, channel, int(hello.get("pid", 0)), str(hello.get("host", "")))
             self._members[number] = member
             complete = len(self._members) == self.job.size
+            absent = list(self._absent.items())
         channel.socket.settimeout(self._silence)
+        for other, how in absent:
+            self.absent(other, how)
         if complete:
             self._begin()
         why = self._listen(member)
@@ -237,7 +240,7 @@ class Hub:
                 other.tell({"left": member.number, "generation": self.job.generation})
 
     def _lose(self, member: _Member, why: str) -> None:
-        told = None if self._explain is None else self._explain(member.number)
+        told = self._explain(member.number) if self._explain is not None and why == _ENDED else None
         if member.leaving and why == _ENDED and told in (None, described(0)):
             return  # it has said so, and nobody needs it
         place = f"process {member.pid} on {member.host}"
@@ -254,12 +257,13 @@ class Hub:
         if meeting is not None:
             meeting.give_up()
 
-    def _beat(self) -> None:
-        while not self._closed.wait(BEAT):
-            with self._lock:
-                members = [each for each in self._members.values() if not each.lost]
-            for member in members:
-                member.tell({"alive": True})
+    def absent(self, number: int, why: str) -> None:
+        """Hears that a process has ended in good order that never came: a loss once a worker has come, or comes."""
+        with self._lock:
+            self._absent[number] = why
+            wanted = any(self.job.role(each) == "worker" for each in self._members)
+        if wanted:
+            self.report(number, why)
 
     def report(self, number: int, why: str) -> None:
         """Tells all others that a process is gone that never came, or ended before it said anything."""

@@ -135,6 +135,7 @@ class Launch:
         if status != 0:
             self._hub.report(number, described(status))
             return True
+        self._hub.absent(number, f"{described(status)} before it joined the job")  # unless it has
         self._over.add(number)
         return self._over >= set(job.numbers("worker"))
 
@@ -147,7 +148,8 @@ class Launch:
         try:
             self._start()
             watch(self._processes, self._ended)
-            self._wait_for_the_rest()
+            if self._failed is not None or self._hub.begun:  # else servers wait for a job that nobody wants
+                self._wait_for_the_rest()
         except _Stopped as error:
             stopped = error.number
             _say(f"stopped by {signal.Signals(stopped).name}")

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process's side of the hub: joins the job, gives signs of life, hears who is lost."""
+"""A process's side of the hub: joins the job, gives signs of life, hears who is lost.
+
+A thread that needs no GIL gives them, so that a program which holds it for minutes, in a large file's `json.load` or in
+C code, is not taken for one that is lost. The launcher gives none: it may be stopped for a while. Its end is the end of
+the connection, and a network that is cut ends it, too, as nobody acknowledges what is sent.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +16,12 @@ import threading
 import time
 from typing import Any
 
-from mx_kvstore_mpi import tokens
+from mx_kvstore_mpi import _native, tokens
 from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
 from mx_kvstore_mpi.faults import Fault
 from mx_kvstore_mpi.hub import BEAT, SILENCE
 from mx_kvstore_mpi.job import Job
-from mx_kvstore_mpi.protocol import Channel, connect
+from mx_kvstore_mpi.protocol import Channel, connect, framed
 from mx_kvstore_mpi.settings import Place
 
 #: seconds between attempts to reach a hub that is not there yet
@@ -45,8 +50,9 @@ class Membership:
     def __init__(self, place: Place, timeout: float) -> None:
         assert place.hub is not None
         self._place = place
-        self._sending = threading.Lock()
         self._channel, self._token = _reach(place, timeout)
+        sock = self._channel.socket
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * SILENCE))
         self._finish = threading.Event()
         self._answered = threading.Event()
         self._statuses: list[str] = []
@@ -56,12 +62,17 @@ class Membership:
         self.left: set[int] = set()
         try:
             host = host_name()
-            self._send(
+            self._channel.send(
                 {"kind": "member", "role": place.role, "rank": place.rank, "pid": os.getpid(), "host": host}
             )
-            start = self._started(time.monotonic() + timeout)
+            self._signs = _native.signs_begin(sock.fileno(), framed({}), BEAT)
         except BaseException:
             self._channel.close()
+            raise
+        try:
+            start = self._started(time.monotonic() + timeout)
+        except BaseException:
+            self.close()
             raise
         self.number = int(start["start"])
         self.hosts = int(start["hosts"])
@@ -73,8 +84,7 @@ class Membership:
         self._thread.start()
 
     def _send(self, message: dict[str, Any]) -> None:
-        with self._sending:
-            self._channel.send(message)
+        _native.signs_send(self._signs, framed(message))
 
     def _started(self, end: float) -> dict[str, Any]:
         """Waits until all are there."""
@@ -118,25 +128,20 @@ class Membership:
         self._status = status
 
     def _watch(self) -> None:
-        heard, said = time.monotonic(), 0.0
+        said = ""
         while not self._stopped:
             try:
                 ready, _, _ = select.select([self._channel.socket], [], [], BEAT / 2)
-                now = time.monotonic()
-                if now - said >= BEAT:
-                    self._send({"status": self._status})
-                    said = now
+                if self._status != said:
+                    said = self._status
+                    self._send({"status": said})
                 if ready:
                     self._channel.socket.settimeout(SILENCE)
                     message = self._channel.receive()
-                    heard = time.monotonic()
                     if message is None:
                         self._lost("the launcher of the job has ended")
                         return
                     self._hear(message)
-                elif now - heard > SILENCE:
-                    self._lost(f"the launcher of the job has given no sign of life for {SILENCE:g} s")
-                    return
             except (OSError, ValueError, ProtocolError) as error:
                 self._lost(f"the connection to the launcher of the job broke: {error}")
                 return
@@ -186,6 +191,9 @@ class Membership:
     def close(self) -> None:
         """Ends the connection."""
         self._stopped = True
+        with contextlib.suppress(OSError):
+            self._channel.socket.shutdown(socket.SHUT_RDWR)
+        _native.signs_end(self._signs)  # before another connection gets the number of this one
         self._channel.close()
 
     def forget(self) -> None:

@@ -31,6 +31,19 @@ def new_token() -> str:
     return secrets.token_hex(32)
 
 
+def framed(message: dict[str, Any]) -> bytes:
+    """What is sent of a message.
+
+    Raises
+    ------
+    ProtocolError  it is too long
+    """
+    data = json.dumps(message).encode()
+    if len(data) > LIMIT:
+        raise ProtocolError(f"[hub] a message has {len(data)} bytes; at most {LIMIT} are allowed")
+    return _SIZE.pack(len(data)) + data
+
+
 class Channel:
     """One connection. Threads: one sends and one receives at a time.
 
@@ -52,10 +65,7 @@ class Channel:
         ------
         OSError  the peer is gone
         """
-        data = json.dumps(message).encode()
-        if len(data) > LIMIT:
-            raise ProtocolError(f"[hub] a message has {len(data)} bytes; at most {LIMIT} are allowed")
-        self.socket.sendall(_SIZE.pack(len(data)) + data)
+        self.socket.sendall(framed(message))
 
     def receive(self) -> dict[str, Any] | None:
         """The next message; None when the peer has closed the connection.
@@ -78,7 +88,7 @@ class Channel:
             return None
         try:
             message = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ProtocolError(f"[hub] expected a JSON object, got {data[:60]!r}") from None
         if not isinstance(message, dict):
             raise ProtocolError(f"[hub] expected a JSON object, got {data[:60]!r}")
@@ -105,8 +115,13 @@ class Channel:
 
 
 def _proof(token: str, side: str, ours: str, theirs: str) -> str:
-    text = f"{side}:{ours}:{theirs}".encode()
+    text = f"{side}:{ours}:{theirs}".encode("utf-8", "surrogatepass")  # a peer may say anything
     return hmac.new(token.encode(), text, hashlib.sha256).hexdigest()
+
+
+def _same(given: str, expected: str) -> bool:
+    """Whether a proof is right; the time that this takes says nothing of it."""
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), expected.encode())
 
 
 def _text(message: dict[str, Any] | None, name: str) -> str:
@@ -130,7 +145,7 @@ def accept(sock: socket.socket, token: str) -> Channel:
     channel.send({"challenge": challenge})
     answer = channel.receive()
     theirs = _text(answer, "challenge")
-    if not hmac.compare_digest(_text(answer, "proof"), _proof(token, "peer", challenge, theirs)):
+    if not _same(_text(answer, "proof"), _proof(token, "peer", challenge, theirs)):
         channel.close()
         raise ProtocolError("[hub] a peer does not know the job's token")
     channel.send({"proof": _proof(token, "hub", theirs, challenge)})
@@ -157,7 +172,7 @@ def connect(address: tuple[str, int], token: str, timeout: float = HANDSHAKE) ->
                 f"[KVStore] the hub at {address[0]}:{address[1]} refused this process: MX_KV_TOKEN is not the job's "
                 "token"
             )
-        if not hmac.compare_digest(_text(answer, "proof"), _proof(token, "hub", challenge, theirs)):
+        if not _same(_text(answer, "proof"), _proof(token, "hub", challenge, theirs)):
             raise ProtocolError(
                 f"[KVStore] what answers at {address[0]}:{address[1]} does not know the job's token"
             )
