@@ -3,38 +3,28 @@
 
 from __future__ import annotations
 
-import heapq
+import itertools
 import warnings
-import weakref
-from collections import deque
 from typing import Any
 
 from mx_core.context import num_gpus
 from mx_core.forks import ForkSafeLock
+from mx_core.weak import WeakTable
 from mx_gluon.nn.normalization import BatchNorm
 from mx_gluon.parameter.filling import Init
 
 _lock = ForkSafeLock()
-_next: dict[str, int] = {}
-_free: dict[str, list[int]] = {}
-#: numbers of layers that are gone, which the collector may put here at any moment
-_returned: deque[tuple[str, int]] = deque()
+_layers: WeakTable[str, SyncBatchNorm] = WeakTable()
 
 
 def _unique_key(layer: SyncBatchNorm) -> str:
     """The prefix, or one with a number where another layer of the process has it: names are counted per thread."""
     prefix = layer.prefix
+    numbered = (f"{prefix}#{number}" for number in itertools.count(1))
     with _lock:
-        while _returned:
-            name, number = _returned.popleft()
-            heapq.heappush(_free.setdefault(name, []), number)
-        if _free.get(prefix):
-            number = heapq.heappop(_free[prefix])
-        else:
-            number = _next.get(prefix, 0)
-            _next[prefix] = number + 1
-    weakref.finalize(layer, _returned.append, (prefix, number)).atexit = False
-    return f"{prefix}#{number}" if number else prefix
+        key = next(key for key in itertools.chain([prefix], numbered) if _layers.get(key) is None)
+        _layers[key] = layer
+    return key
 
 
 class SyncBatchNorm(BatchNorm):
