@@ -48,3 +48,53 @@ def test_sums_are_those_of_the_codes(start: Any, servers: str) -> None:
     job = start(PROGRAM, 2, "-s", servers, MXNET_KVSTORE_BIGARRAY_BOUND="1000")
     assert job.wait() == 0, job.text
     job.wait_for("same bits", 2)
+
+
+DIFFER = """
+import mx
+
+store = mx.kv.create("dist_sync")
+store.init("a", mx.nd.zeros((4,)))
+out = mx.nd.zeros((4,))
+try:
+    if CASE == "thresholds":
+        store.set_gradient_compression({"type": "2bit", "threshold": 0.1 + store.rank})
+    elif CASE == "kinds":
+        store.set_gradient_compression({"type": f"{store.rank + 1}bit", "threshold": 0.5})
+    elif store.rank == 0:
+        store.set_gradient_compression({"type": "1bit", "threshold": -0.5})
+    store.push("a", mx.nd.full((4,), 2.0))
+    store.pull("a", out=out)
+    out.wait_to_read()
+except mx.MXNetError as error:
+    print("refused", store.rank, type(error).__name__, error)
+else:
+    raise AssertionError(f"no error: {out}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("case", "servers", "first", "second"),
+    [
+        pytest.param(
+            "thresholds", "0", "2bit with threshold 0.1", "2bit with threshold 1.1", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "kinds", "0", "1bit with threshold 0.5", "2bit with threshold 0.5", marks=pytest.mark.slow
+        ),
+        ("one", "0", "none", "1bit with threshold -0.5"),
+        pytest.param(
+            "thresholds", "1", "2bit with threshold 0.1", "2bit with threshold 1.1", marks=pytest.mark.slow
+        ),
+        ("one", "1", "none", "1bit with threshold -0.5"),
+    ],
+)
+def test_workers_that_compress_differently_are_refused(
+    start: Any, case: str, servers: str, first: str, second: str
+) -> None:
+    job = start(f"CASE = {case!r}\n{DIFFER}", 2, "-s", servers)
+    found = job.wait_for(r"refused (\d) ProtocolError (.*)", 2, 40.0)
+    job.wait(40)
+    assert {rank for rank, _ in found} == {"0", "1"}
+    for _, message in found:
+        assert "compress" in message and first in message and second in message, message

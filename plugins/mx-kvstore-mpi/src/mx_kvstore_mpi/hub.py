@@ -217,6 +217,8 @@ class Hub:
                 member.status, member.since = str(message["status"])[:200], time.monotonic()
             if "leaving" in message:
                 self._leave(member)
+            if "wrong" in message:
+                self._refuse(str(message["wrong"])[:4000])
             if "ask" in message:
                 member.tell({"statuses": self._statuses(member)})
 
@@ -256,6 +258,13 @@ class Hub:
             other.tell({"lost": text, "number": member.number, "generation": self.job.generation})
         if meeting is not None:
             meeting.give_up()
+
+    def _refuse(self, text: str) -> None:
+        """A process has found that others contradict each other: all are told."""
+        with self._lock:
+            members = [each for each in self._members.values() if not each.lost]
+        for member in members:
+            member.tell({"wrong": text, "generation": self.job.generation})
 
     def absent(self, number: int, why: str) -> None:
         """Hears that a process has ended in good order that never came: a loss once a worker has come, or comes."""

@@ -159,6 +159,8 @@ class Membership:
         if "lost" in message:
             text = f"[KVStore] {message['lost']} (generation {self.job.generation})"
             self.fault.set(PeerLostError(text), message.get("generation"))
+        if "wrong" in message:
+            self.fault.set(ProtocolError(str(message["wrong"])), message.get("generation"))
         if "left" in message:
             self.left.add(int(message["left"]))
         if "finish" in message:
@@ -172,6 +174,11 @@ class Membership:
         except OSError:
             return []
         return self._statuses if self._answered.wait(timeout) else []
+
+    def refuse(self, text: str) -> None:
+        """Fails the job with a `ProtocolError`, in all processes."""
+        with contextlib.suppress(OSError):  # then the hub's loss is the failure
+            self._send({"wrong": text})
 
     # ---- the end ----
 

@@ -20,12 +20,15 @@ import numpy as np
 
 from mx_core.errors import MXNetError
 from mx_kvstore.compression import Compression
+from mx_kvstore_mpi import compressions
 from mx_kvstore_mpi.errors import PeerTimeoutError, ProtocolError
 from mx_kvstore_mpi.reduction import BUCKET, SMALL, Summation, Values, broadcast
 from mx_kvstore_mpi.waiting import Waiter
 
 #: numbers before the keys' in what workers tell each other: whether a step waits, which, the negative of that, -keys
 _HEAD = 4
+#: numbers of a key, after those of the head: its priority; the mark of its compression, and the negative of that
+_EACH = 3
 #: what a worker says of a key that it has not ready
 _ABSENT = -(2**62)
 #: bytes of one round, after which what has become ready meanwhile is looked at
@@ -89,6 +92,14 @@ class Step:
 def digest(text: str) -> int:
     """62 bits of a text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 2
+
+
+def _check_compression(request: Request, least: int, most: int) -> None:
+    """Refuses a key whose smallest and largest mark of a compression, over workers, differ."""
+    if least != most:
+        mine = compressions.mark(request.compression)
+        other = most if mine == least else least
+        raise ProtocolError(compressions.differ(request.called, "this worker", mine, "another one", other))
 
 
 class Rounds:
@@ -193,20 +204,25 @@ class Rounds:
         with self._changed:
             step = self._steps[0] if self._steps else None
             mark = 0 if step is None else step.digest
-            mine = np.full(_HEAD + self._width, _ABSENT, np.int64)
+            mine = np.full(_HEAD + _EACH * self._width, _ABSENT, np.int64)
             mine[:_HEAD] = step is not None, mark, -mark, -self._keys
+            keys = mine[_HEAD:].reshape(_EACH, self._width)
             for index, queue in self._ready.items():
                 if index < self._width:
-                    mine[_HEAD + index] = queue[0].priority
+                    how = compressions.mark(queue[0].compression)
+                    keys[:, index] = queue[0].priority, how, -how
         least = self._least(comm, mine)
+        told = least[_HEAD:].reshape(_EACH, self._width)
         while self._width < -int(least[3]):  # of the worker that has most; all see the same number
             self._width *= 2
         done = self._step(comm, step, least) if least[0] and step is not None else False
-        common = self._common(least[_HEAD:])
+        common = self._common(told[0])
         if not common:
             if not done:
                 self._check_deadline()
             return done
+        for request in common:
+            _check_compression(request, int(told[1, request.index]), -int(told[2, request.index]))
         self._exchange(comm, summation, common)
         return True
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from mx_core import dtypes, lifecycle
 from mx_core.errors import MXNetError
 from mx_kvstore.compression import Compression
 from mx_kvstore.updater import Updater, updater_for
-from mx_kvstore_mpi import messages, settings, world
+from mx_kvstore_mpi import compressions, messages, settings, world
 from mx_kvstore_mpi.described import made
 from mx_kvstore_mpi.errors import ProtocolError
 from mx_kvstore_mpi.messages import HEAD, VALUE, Command
@@ -62,6 +62,7 @@ class Server:
         self._sending: list[tuple[Any, Values]] = []
         self._updaters: dict[int, Updater] = {}
         self._compressions: dict[int, Compression] = {}
+        self._asked: dict[int, dict[int, list[Compression]]] = {}  # of a store, by each worker in turn
 
     def stop(self) -> None:
         """Ends `run`."""
@@ -108,6 +109,8 @@ class Server:
         if number not in self._values:
             raise ProtocolError(f"[KVStore server] a push of key number {number}, which has no value yet")
         value = self._values[number]
+        if command is Command.PUSH:
+            self._check_push(value, source)
         compression = self._compressions.get(value.store)
         expected = value.stored.nbytes if compression is None else 4 * compression.words(value.stored.size)
         if size != expected:
@@ -173,6 +176,41 @@ class Server:
             value.merged_array.wait_to_write()
             value.array.wait_to_read()
 
+    # ---- compression ----
+
+    def _check_push(self, value: _Value, source: int) -> None:
+        """Refuses a push of a worker that has not set the compression that another one has.
+
+        That one has the answers to all it had pushed before, so this worker's next push belongs to what comes after.
+        """
+        asked = self._asked.get(value.store, {})
+        mine = asked.get(source, [])
+        for other, found in asked.items():
+            if len(found) > len(mine):
+                self._differ(
+                    f"the push of key {value.key!r}", other, found[-1], source, mine[-1] if mine else None
+                )
+
+    def _compress(self, store: int, source: int, how: Compression) -> None:
+        """A worker sets a compression; it is used once all have, who push nothing in between."""
+        asked = self._asked.setdefault(store, {})
+        mine = asked.setdefault(source, [])
+        mine.append(how)
+        for other, found in asked.items():
+            if len(found) >= len(mine) and found[len(mine) - 1] != how:
+                self._differ(f"call {len(mine)}", other, found[len(mine) - 1], source, how)
+        if sum(len(found) >= len(mine) for found in asked.values()) == self._world.job.workers:
+            self._compressions[store] = how
+
+    def _differ(
+        self, called: str, one: int, first: Compression, other: int, second: Compression | None
+    ) -> NoReturn:
+        job, mark = self._world.job, compressions.mark
+        text = compressions.differ(called, job.called(one), mark(first), job.called(other), mark(second))
+        if self._world.membership is not None:
+            self._world.membership.refuse(text)
+        raise ProtocolError(text)
+
     def _command(self, comm: Any, source: int, command: Command, text: Any, data: Values) -> None:
         """A command that is answered; what is wrong with it is the worker's error."""
         try:
@@ -181,7 +219,7 @@ class Server:
             if command is Command.OPTIMIZER:
                 self._updaters[store] = updater_for(made(text))
             elif command is Command.COMPRESSION:
-                self._compressions[store] = Compression(text["type"], text["threshold"])
+                self._compress(store, source, Compression(text["type"], text["threshold"]))
             elif command is Command.FLUSH:
                 pass
             elif updater is None:
@@ -191,6 +229,8 @@ class Server:
             else:
                 updater.set_states(bytearray(data.tobytes()))
             messages.answer(comm, source, data=found)
+        except ProtocolError:  # of the job, which all have been told
+            raise
         except (MXNetError, AttributeError, KeyError, TypeError) as error:
             messages.answer(comm, source, error=f"{error}" or repr(error))
 

@@ -176,12 +176,14 @@ class ServerStore(KVStore):
         """Sends codes to the servers from now on, which sum what they stand for; the rest is sent later.
 
         Blocks until all workers have called it.
+
+        Raises
+        ------
+        ProtocolError  another worker sets another one, or none before its next push of `dist_sync`
         """
         compression = Compression.of(compression_params)
-        self.barrier()  # what was pushed before is not compressed
-        if self.rank == 0:
-            how = {"type": compression.kind, "threshold": compression.threshold}
-            self._command(Command.COMPRESSION, how)
+        self._settle()  # what was pushed before is not compressed
+        self._command(Command.COMPRESSION, {"type": compression.kind, "threshold": compression.threshold})
         self.barrier()
         self._compression = compression
 
