@@ -8,6 +8,7 @@ import shlex
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,23 @@ print("worker", store.rank, "has the sum")
         assert job.wait() == 0, (role, job.text)
         assert ("has the sum" in job.text) == (role == "worker")
     assert not list(tmp_path.glob("mx-kvstore-*/*")), "the secret is left behind"
+
+
+def test_a_second_scheduler_leaves_the_first_one_alone(start: Any, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    told = {"DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": str(port), "DMLC_NUM_WORKER": "1",
+            "DMLC_NUM_SERVER": "0", "XDG_RUNTIME_DIR": str(tmp_path)}  # fmt: skip
+    program = "import mx; print('rank', mx.kv.create('dist_sync').rank)"
+    first = start(program, 1, runner=("env",), **told, DMLC_ROLE="scheduler")
+    limit = time.monotonic() + 40.0
+    while not list(tmp_path.glob("mx-kvstore-*/*")) and time.monotonic() < limit:
+        time.sleep(0.02)
+    second = start(program, 1, runner=("env",), **told, DMLC_ROLE="scheduler")
+    assert second.wait(40) == 1 and "Traceback" not in second.text, second.text
+    assert f"mx: [KVStore] the scheduler cannot listen at 127.0.0.1:{port}: " in second.text
+    worker = start(program, 1, runner=("env",), **told, DMLC_ROLE="worker")
+    assert worker.wait(40) == 0 and first.wait(40) == 0, (worker.text, first.text)
 
 
 def test_checks_of_the_plug_in_find_nothing_wrong() -> None:

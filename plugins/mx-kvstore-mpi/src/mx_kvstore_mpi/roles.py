@@ -19,6 +19,7 @@ from mx_kvstore_mpi import server, settings, tokens
 from mx_kvstore_mpi.errors import PeerTimeoutError
 from mx_kvstore_mpi.hub import Hub
 from mx_kvstore_mpi.job import Job
+from mx_kvstore_mpi.protocol import new_token
 from mx_kvstore_mpi.settings import Place
 
 
@@ -38,10 +39,17 @@ def end_as(place: Place) -> NoReturn:
 def _schedule(place: Place) -> int:
     """Has the hub of the job; the exit status."""
     assert place.hub is not None
-    token, path = (place.token, None) if place.token else tokens.leave(place.hub[1])
+    token = place.token or new_token()
     job = Job(place.workers, place.servers, name=f"{socket.gethostname()[:20]}_{place.hub[1]}_{os.getpid()}")
     try:
         hub = Hub(job, token, place.hub)
+    except OSError as error:  # such as another job's scheduler at this port, whose secret is there
+        raise MXNetError(
+            f"[KVStore] the scheduler cannot listen at {place.hub[0]}:{place.hub[1]}: {error.strerror or error}; set "
+            "DMLC_PS_ROOT_URI to an address of this machine and DMLC_PS_ROOT_PORT to a free port"
+        ) from error
+    path = None if place.token else tokens.leave(place.hub[1], token)
+    try:
         hub.serve()
         end = time.monotonic() + settings.timeout()
         while not hub.begun:

@@ -14,7 +14,6 @@ import tempfile
 from pathlib import Path
 
 from mx_kvstore_mpi.errors import ProtocolError
-from mx_kvstore_mpi.protocol import new_token
 
 
 def _folder() -> Path:
@@ -34,13 +33,13 @@ def _folder() -> Path:
     return folder
 
 
-def leave(port: int) -> tuple[str, Path]:
-    """Makes a secret for the job whose hub listens at a port; also the file, to be removed at its end."""
-    token, path = new_token(), _folder() / str(port)
+def leave(port: int, token: str) -> Path:
+    """Leaves the secret of the job whose hub has got a port; the file, to be removed at its end."""
+    path = _folder() / str(port)
     path.unlink(missing_ok=True)  # of a job that was killed
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(token)
-    return token, path
+    return path
 
 
 def find(port: int) -> str:
