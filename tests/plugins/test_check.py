@@ -61,6 +61,8 @@ def test_every_plugin_of_the_project_passes(name: str) -> None:
         ("_fused_Convolution", {"weight", "residual"}),
         ("_fused_FullyConnected", {"weight", "bias"}),
         ("_fused_attention", {"query", "key", "value"}),
+        ("_fused_log_softmax_pick", {"data", "label"}),
+        ("_fused_log_softmax_pick_gradient", {"label", "probabilities"}),
         ("_onednn_pack_weight", {"weight"}),
         ("_onednn_RNN", {"parameters", "state_cell"}),
         ("_onednn_pack_RNN", {"weight"}),

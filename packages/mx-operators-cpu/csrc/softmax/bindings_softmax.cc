@@ -28,6 +28,16 @@ void bind_softmax(py::module_& m) {
   };
   entropy("cross_entropy", &cross_entropy);
   entropy("cross_entropy_backward", &cross_entropy_backward);
+  const auto picked = [&](const char* name, PlanPtr (*make)(const Signature&)) {
+    const auto not_empty = [](const Spec& spec) {  // labels have any type
+      if (spec.size() == 0) throw Unsupported{};
+    };
+    m.def(
+        name, [=](const PySpecs& inputs, const PySpecs& outputs) { return prepare(inputs, outputs, make, not_empty); }, i,
+        o);
+  };
+  picked("picked_softmax", &picked_softmax);
+  picked("picked_softmax_backward", &picked_softmax_backward);
   m.def(
       "softmax_output_backward",
       [](const PySpecs& inputs, const PySpecs& outputs, int64_t rows, int64_t classes, int64_t inner,

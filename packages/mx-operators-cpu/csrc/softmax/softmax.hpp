@@ -25,6 +25,12 @@ PlanPtr cross_entropy(const Signature& signature);
 // out_grad, data, label -> data_grad
 PlanPtr cross_entropy_backward(const Signature& signature);
 
+// data, label -> the rows' log softmax at their labels, the probabilities: float32 or float64, and labels of any real
+// type, which are clipped
+PlanPtr picked_softmax(const Signature& signature);
+// out_grad, label, probabilities -> data_grad
+PlanPtr picked_softmax_backward(const Signature& signature);
+
 enum class Normalization { none, batch, valid };
 
 struct SoftmaxOutputOptions {

@@ -132,6 +132,8 @@ VECTOR_KERNELS: tuple[tuple[str, str], ...] = (
     ("LogisticRegressionOutput", "loss.regression:logistic"),
     ("softmax_cross_entropy", "loss.regression:softmax_cross_entropy"),
     ("_backward_softmax_cross_entropy", "loss.regression:backward_softmax_cross_entropy"),
+    ("_fused_log_softmax_pick", "softmax:picked"),
+    ("_fused_log_softmax_pick_gradient", "softmax:picked_backward"),
     ("L2Normalization", "norm.l2_normalization:l2_normalization"),
     ("_backward_L2Normalization", "norm.l2_normalization:backward_l2_normalization"),
     ("_contrib_div_sqrt_dim", "norm.l2_normalization:div_sqrt_dim"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""softmax, log_softmax, SoftmaxActivation, SoftmaxOutput and the cross entropy after softmax."""
+"""softmax, log_softmax, both for labels, SoftmaxActivation, SoftmaxOutput and the cross entropy after softmax."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from mx_operators_cpu.library import native
-from mx_operators_cpu.signature import native_floats, tensors
+from mx_operators_cpu.signature import native_floats, plain, tensors
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
@@ -151,3 +151,17 @@ def cross_entropy(call: KernelCall) -> object:
 def cross_entropy_backward(call: KernelCall) -> object:
     """out_grad, data, label -> data_grad."""
     return native.cross_entropy_backward(tensors(call.inputs), tensors(call.outputs))
+
+
+def picked(call: KernelCall) -> object:
+    """data, label -> logarithms, probabilities."""
+    specs = (*call.inputs, *call.outputs)
+    return native.picked_softmax(tensors(call.inputs), tensors(call.outputs)) if plain(*specs) else None
+
+
+def picked_backward(call: KernelCall) -> object:
+    """out_grad, label, probabilities -> data_grad."""
+    specs = (*call.inputs, *call.outputs)
+    return (
+        native.picked_softmax_backward(tensors(call.inputs), tensors(call.outputs)) if plain(*specs) else None
+    )

@@ -59,6 +59,10 @@ def mx_register_graph_passes(registry: GraphPassRegistrar) -> None:
         before=("cse-program", "fuse"),
     )  # fmt: skip
     registry.add("cse-program", "program", f"{here}.subexpressions:common_subexpressions", before=("fuse",))
+    registry.add(
+        "picked-softmax", "program", f"{here}.picked_softmax:fuse_picked_softmax",
+        after=("cse-program",), before=("fuse",),
+    )  # fmt: skip
     registry.add("fuse", "program", f"{here}.elementwise_fusion:fuse")
 
 

@@ -72,6 +72,10 @@ CASES = {
     "bfloat16": (
         lambda x: sym.exp(dense(x)), ROWS, False, "FullyConnected exp", "Cast* Cast* Cast FullyConnected Cast exp",
     ),
+    "picked-softmax": (
+        lambda x: sym.pick(sym.log_softmax(x), sym.Variable("label")), ROWS, False,
+        "log_softmax pick", "_fused_log_softmax_pick",
+    ),
     "attention": (
         lambda x: sym.batch_dot(sym.softmax(sym.batch_dot(x, x, transpose_b=True)), x), {"data": (2, 8, 16)}, False,
         "batch_dot softmax batch_dot", "_fused_attention",

@@ -60,7 +60,9 @@ def changes_samples(name: str) -> bool:
 
 
 def cases_of_passes(name: str, dtype: str = "float32") -> Iterator[Case]:
-    """Applications of an operator that only graph passes make, found in the sample graphs of inference.
+    """Applications of an operator that only graph passes make, found in the sample graphs.
+
+    Those of inference count, and where none has it those of training.
 
     Parameters
     ----------
@@ -69,17 +71,20 @@ def cases_of_passes(name: str, dtype: str = "float32") -> Iterator[Case]:
     """
     seen = set()
     trace = import_module("mx_symbol.passes.stages").trace
-    for sample in _samples():
-        for stage in trace(sample.symbol, sample.shapes):
-            for node in stage.after.find(name):
-                specs = [_as(stage.after.specs[entry], dtype) for entry in node.inputs]
-                outputs = [_as(stage.after.specs[entry], dtype) for entry in stage.after.outputs_of(node)]
-                key = (node.params, *specs)
-                if key not in seen:
-                    seen.add(key)
-                    source = np.random.default_rng(len(seen))
-                    arrays = tuple(_array(spec, source) for spec in specs)
-                    yield Case(node.op, node.params, arrays, tuple(outputs), False)
+    for is_train in (False, True):
+        if seen:
+            return
+        for sample in _samples():
+            for stage in trace(sample.symbol, sample.shapes, is_train):
+                for node in stage.after.find(name):
+                    specs = [_as(stage.after.specs[entry], dtype) for entry in node.inputs]
+                    outputs = [_as(stage.after.specs[entry], dtype) for entry in stage.after.outputs_of(node)]
+                    key = (node.params, *specs)
+                    if key not in seen:
+                        seen.add(key)
+                        source = np.random.default_rng(len(seen))
+                        arrays = tuple(_array(spec, source) for spec in specs)
+                        yield Case(node.op, node.params, arrays, tuple(outputs), False)
 
 
 def _as(spec: TensorSpec, dtype: str) -> TensorSpec:
@@ -122,6 +127,9 @@ def _samples() -> Iterator[_Sample]:
     scores = sym.softmax(sym.batch_dot(query, key, transpose_b=True) * 0.5, axis=-1)
     heads = {name: (2, 6, 8) for name in ("query", "key", "value")}
     yield _Sample(sym.batch_dot(scores, value, name="attention"), heads)
+    classes = sym.FullyConnected(data, num_hidden=6, name="classes")
+    loss = sym.pick(sym.log_softmax(classes), sym.Variable("label"), name="loss")
+    yield _Sample(loss, matrix)
     state = {"state": (1, 2, 4), "state_cell": (1, 2, 4)}
     stack = sym.RNN(data, state_size=4, num_layers=1, mode="lstm", name="stack", **{
         name: sym.Variable(name) for name in state
