@@ -396,6 +396,50 @@ def test_less_data_than_before_are_refused(tmp_path: Path) -> None:
         fit(Training(tmp_path, again), again, source)
 
 
+class Listed(list[Any]):
+    """A loader of batches."""
+
+    def __init__(self, count: int, size: int = 5) -> None:
+        super().__init__(DataBatch([nd.ones((size, 3))], [nd.zeros(size)], pad=0) for _ in range(count))
+        self.provide_data, self.provide_label = [("data", (size, 3))], [("softmax_label", (size,))]
+
+    def reset(self) -> None:
+        pass
+
+
+def test_batches_of_another_number_or_size_are_refused_before_anything_is_taken(tmp_path: Path) -> None:
+    for source, other, message in (
+        (Listed(4), Listed(8), "expected a number of batches of 4, as in .*0000000004.params, got 8"),
+        (data(), NDArrayIter(VALUES, np.arange(20) % 2, 4), "expected a batch size of 5, as in .*, got 4"),
+    ):
+        folder, module = tmp_path / type(source).__name__, Module(net())
+        fit(Training(folder, module), module, source, 1)
+        again = Module(net())
+        with pytest.raises(ArgumentError, match=message):
+            fit(Training(folder, again), again, other)
+        assert not again.optimizer_initialized
+
+
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_another_learning_rate_of_the_program_is_told(scheduled: bool, tmp_path: Path) -> None:
+    def run(rate: float, epochs: int) -> Any:
+        schedule = {"lr_scheduler": lr_scheduler.FactorScheduler(3, 0.5)} if scheduled else {}
+        module = Module(net())
+        settings = {"optimizer_params": {"learning_rate": rate, **schedule}}
+        fit(Training(tmp_path, module), module, data(), epochs, **settings)
+        return module._optimizer.learning_rate
+
+    going_on = "the schedule of the checkpoint" if scheduled else r"0\.1"
+    rates = [run(0.1, 1), run(0.1, 2)]
+    for epochs in (3, 4):
+        with pytest.warns(
+            UserWarning, match=rf"of 0\.5, and gave 0\.1 at first; .* goes on with {going_on}: set"
+        ):
+            rates.append(run(0.5, epochs))
+    rates.append(run(0.1, 5))
+    assert rates == ([0.05, 0.025, 0.0125, 0.00625 / 2, 0.00625 / 4] if scheduled else [0.1] * 5)
+
+
 def test_data_without_a_state_are_refused_after_data_with_one(tmp_path: Path) -> None:
     module = Module(net())
     fit(Training(tmp_path, module), module, data(), 1)
@@ -403,7 +447,9 @@ def test_data_without_a_state_are_refused_after_data_with_one(tmp_path: Path) ->
     with pytest.raises(
         ArgumentError, match=r"state of its data \(.*rows.*\), and Counting takes none: the data are others"
     ):
-        fit(Training(tmp_path, again), again, Counting())
+        source = Counting()
+        source.batch_size = 5
+        fit(Training(tmp_path, again), again, source)
 
 
 def test_the_state_of_other_data_is_refused(tmp_path: Path) -> None:
@@ -417,7 +463,9 @@ def test_the_state_of_other_data_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ArgumentError, match="Others cannot take the state .* the data are others: KeyError\\('position'\\)"
     ):
-        fit(Training(tmp_path, again), again, Others())
+        source = Others()
+        source.batch_size = 5
+        fit(Training(tmp_path, again), again, source)
 
 
 def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path) -> None:

@@ -25,8 +25,10 @@ _OPTIONAL = type(None)
 _KINDS: dict[str, tuple[type, ...]] = {
     "step": (int,), "epoch": (int,), "batch": (int,), "ended": (bool,), "begun": (dict,), "now": (dict,),
     "iterator": (dict, _OPTIONAL), "rate": (int, float, _OPTIONAL), "schedule": (dict, _OPTIONAL),
-    "scale": (dict, _OPTIONAL), "metric": (dict, _OPTIONAL),
+    "scale": (dict, _OPTIONAL), "metric": (dict, _OPTIONAL), "given_rate": (int, float, _OPTIONAL), "data": (dict,),
 }  # fmt: skip
+#: what a checkpoint that has no such entry says; those of former programs have none
+_DEFAULTS: dict[str, Any] = {"given_rate": None, "data": {}}
 
 
 def save(path: Path, place: Mapping[str, Any], states: bytes, arrays: Arrays) -> None:
@@ -96,6 +98,7 @@ def _checked(content: Any) -> tuple[dict[str, Any], bytes, Arrays]:
         raise FileFormatError(f"expected version {VERSION}, got {version!r:.80}")
     del content["place"]
     states = content.pop("states").asnumpy().tobytes()
+    place = {**_DEFAULTS, **place}
     _check(place)
     arrays: Arrays = {}
     data: dict[str, Any] = {}

@@ -88,6 +88,8 @@ class Training:
             raise FileError.of(errno.ENOTDIR, str(self.folder)) from error
         self.period, self.keep, self.metric = period, keep, metric
         self._step = 0
+        #: the rate that the program gave its optimizer, before any batch
+        self._given_rate: float | None = None
         self._place: dict[str, Any] = {"epoch": 0, "batch": 0}
         self._arrays: Arrays = {}
         self._states = b""
@@ -188,7 +190,7 @@ class Training:
         """Takes the checkpoint that waits; gives the place in the data."""
         if not self.restore():
             return None
-        place = self._place
+        place, given = self._place, self._rate()
         with self._naming():
             self._parts.give_states(self._states, self._path)
             each = getattr(self._parts, "give_each", None)
@@ -204,7 +206,23 @@ class Training:
                 if thing is not None and numbers is not None:
                     set_numbers(thing, numbers)
         self._waiting, self._arrays, self._states = False, {}, b""
+        self._tell_of_rate(given, place, schedule)
         return place
+
+    def _tell_of_rate(self, given: float | None, place: Mapping[str, Any], schedule: Any) -> None:
+        """Warns of a rate that the program has changed since it began: that of the checkpoint counts."""
+        before = self._given_rate = given if place["given_rate"] is None else place["given_rate"]
+        going_on = "the schedule of the checkpoint" if schedule is not None else place["rate"]
+        if given not in (None, before, going_on):
+            warnings.warn(
+                f"[checkpoint.Training] {self._path}: the program gives its optimizer a learning_rate of {given}, and "
+                f"gave {before} at first; the training goes on with {going_on}: set another one in the loop",
+                stacklevel=5,
+            )
+
+    def _rate(self) -> float | None:
+        rate = getattr(self._parts.optimizer, "lr", None)
+        return None if rate is None else float(rate)
 
     @contextmanager
     def _naming(self) -> Iterator[None]:
@@ -228,6 +246,8 @@ class Training:
     # ---- writing one ----
 
     def _begin(self, epoch: int) -> None:
+        if self._step == 0:
+            self._given_rate = self._rate()
         self._place |= {"epoch": epoch, "batch": 0}
 
     def _generators(self) -> dict[str, Any]:
@@ -243,7 +263,7 @@ class Training:
         Parameters
         ----------
         begun : mapping
-            The generators and the iterator at the beginning of the epoch.
+            The generators and the iterator at the beginning of the epoch, and what the data are.
         now : mapping
             The generators before the next batch was asked for.
         ended : bool
@@ -254,8 +274,8 @@ class Training:
         place = {
             "step": self._step, "epoch": self.epoch, "batch": self.batch,
             "ended": ended, "begun": generators.told(begun["generators"]), "now": generators.told(now),
-            "iterator": begun["iterator"],
-            "rate": None if optimizer is None else optimizer.lr,
+            "iterator": begun["iterator"], "data": begun["data"],
+            "rate": self._rate(), "given_rate": self._given_rate,
             "schedule": None if schedule is None else numbers_of(schedule),
             "scale": None if scale is None else numbers_of(scale),
             "metric": None if self.metric is None else numbers_of(self.metric),

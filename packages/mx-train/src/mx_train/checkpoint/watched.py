@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mx_core.errors import ArgumentError
@@ -49,6 +50,7 @@ class Watched:
 
     def restore(self, optimizer: Any = None) -> bool:
         """As `Training.restore`, for `Module.fit`."""
+        self._compare()
         return self._training.restore(optimizer)
 
     def measure(self, metric: Any) -> None:
@@ -57,6 +59,7 @@ class Watched:
 
     def __iter__(self) -> Iterator[Any]:
         training = self._training
+        self._compare()
         place = training._take()
         self.is_over = place is not None and bool(place["ended"])
         if place is None:
@@ -64,14 +67,35 @@ class Watched:
             begun = self._begun()
             batches, done = iter(self._data), 0
         else:
-            begun = {"generators": place["begun"], "iterator": place["iterator"]}
+            begun = {
+                "generators": place["begun"],
+                "iterator": place["iterator"],
+                "data": _described(self._data),
+            }
             batches, done = self._found(place), int(place["batch"])
         self._next_epoch, self.done = training.epoch + 1, done
         return self._epoch(batches, done, begun, was_taken=place is not None)
 
     def _begun(self) -> dict[str, Any]:
         state = getattr(self._data, "state_dict", None)
-        return {"generators": self._training._generators(), "iterator": None if state is None else state()}
+        return {
+            "generators": self._training._generators(),
+            "iterator": None if state is None else state(),
+            "data": _described(self._data),
+        }
+
+    def _compare(self) -> None:
+        """Refuses other data than those of the checkpoint that waits, as far as they tell."""
+        training = self._training
+        if not training.resumed:
+            return
+        before, now = training._place["data"], _described(self._data)
+        for name, what in _DESCRIBED.items():
+            if name in before and name in now and before[name] != now[name]:
+                raise ArgumentError(
+                    f"[Training.watch] data: expected {what} {before[name]}, as in {training._path}, got {now[name]}: "
+                    "the data are others; another folder begins anew"
+                )
 
     def _found(self, place: Mapping[str, Any]) -> Iterator[Any]:
         """The iterator at the place of a checkpoint."""
@@ -132,3 +156,15 @@ class Watched:
             done += 1
             training._step += 1
             training._place["batch"] = done
+
+
+#: what is told of data
+_DESCRIBED = {"batch_size": "a batch size of", "batches": "a number of batches of"}
+
+
+def _described(data: Any) -> dict[str, int]:
+    """How many batches an epoch has, and how many examples a batch, of data that say so."""
+    found = {"batch_size": getattr(data, "batch_size", None)}
+    with suppress(TypeError, NotImplementedError):
+        found["batches"] = len(data)
+    return {name: int(value) for name, value in found.items() if isinstance(value, int)}
