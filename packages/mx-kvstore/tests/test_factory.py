@@ -31,6 +31,8 @@ def test_names_of_mxnet(name: str) -> None:
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(ArgumentError, match="'horovod'; known: .*device, .*local"):
         mx_kvstore.create("horovod")
+    with pytest.raises(ArgumentError, match="'nccl'; known: [^@]*. Use 'device', or 'dist_device_sync'"):
+        mx_kvstore.create("nccl")
     with pytest.raises(ArgumentError, match="3"):
         mx_kvstore.create(3)  # type: ignore[arg-type]
 
@@ -53,6 +55,7 @@ class TestEngines:
             entries[name.lower()] = dataclasses.replace(
                 registry.get("local"), name=name, value=spec, aliases=()
             )
+        entries["sync_acme@one"] = entries["acme_async@one"]
         monkeypatch.setattr(registry, "_by_key", {**registry._by_key, **entries})
         monkeypatch.setattr(
             registry, "_entries", {**registry._entries, **{e.name: e for e in entries.values()}}
@@ -62,6 +65,9 @@ class TestEngines:
 
     def test_the_only_one_is_taken(self) -> None:
         assert mx_kvstore.create("Acme_Async") == ("acme_async", "acme_async@one")
+
+    def test_an_alias_is_taken(self) -> None:
+        assert mx_kvstore.create("sync_acme") == ("sync_acme", "acme_async@one")
 
     def test_one_of_several_is_chosen(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(

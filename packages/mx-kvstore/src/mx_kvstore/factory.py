@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 from mx_core import plugins
 from mx_core.errors import ArgumentError
 from mx_core.exits import exits_refused
 from mx_kvstore.contract import KVStoreBase
+
+#: what to use for names of MXNet that need libraries of their own
+_INSTEAD = dict.fromkeys(
+    ("nccl", "horovod", "byteps"), "Use 'device', or 'dist_device_sync' for several machines"
+)
 
 
 def create(name: str = "local", engine: str | None = None) -> Any:
@@ -37,20 +41,20 @@ def create(name: str = "local", engine: str | None = None) -> Any:
     if engine is None and wanted in KVStoreBase.kv_registry:
         return KVStoreBase.kv_registry[wanted]()
     registry = plugins.registry("kvstores")
-    registered = _chosen(wanted, engine, registry.names()) if wanted not in registry or engine else wanted
+    registered = _chosen(wanted, engine, registry) if wanted not in registry or engine else wanted
     if registered not in registry:
-        known = ", ".join([*registry.names(), *sorted(KVStoreBase.kv_registry)])
-        hint = plugins.missing_hint("kvstores", wanted)
+        own = dict.fromkeys(each.partition("@")[0] for each in registry.names())
+        known = ", ".join([*own, *sorted(KVStoreBase.kv_registry)])
+        hint = _INSTEAD.get(wanted) or plugins.missing_hint("kvstores", wanted)
         raise ArgumentError(f"[kvstore.create] unknown kvstore {name!r}; known: {known}. {hint}".rstrip())
     with exits_refused(f"kvstore {registered!r}"):
         return registry.get(registered).value.make(wanted)
 
 
-def _chosen(wanted: str, engine: str | None, names: Sequence[str]) -> str:
+def _chosen(wanted: str, engine: str | None, registry: Any) -> str:
     """The name under which a store of an engine is registered; `wanted` itself if no engine has one."""
-    offered = [
-        each.partition("@")[2] for each in names if each.lower().partition("@")[0] == wanted and "@" in each
-    ]
+    engines = sorted({each.partition("@")[2] for each in registry.names() if "@" in each})
+    offered = [each for each in engines if f"{wanted}@{each}" in registry]  # by an alias, too
     asked = engine or (os.environ.get("MX_KVSTORE_ENGINE", "").strip() if offered else "")
     if not asked and len(offered) <= 1:
         return f"{wanted}@{offered[0]}" if offered else wanted
