@@ -110,6 +110,20 @@ def test_what_stays(pick, softmax):
     ] * bool(softmax.get("dtype"))
 
 
+def test_scores_that_are_written_between_forward_and_backward():
+    executor = entropy(*variables()).simple_bind(
+        grad_req={"data": "add", "label": "null"}, data=(2, 3), label=(2,)
+    )
+    assert [node.op.name for node in executor.nodes(True)] == FUSED
+    executor.arg_dict["data"][:] = 0
+    executor.grad_dict["data"][:] = 1
+    (y,) = executor.forward(is_train=True)
+    executor.arg_dict["data"][:] = [5, 6, 9]
+    executor.backward(y * 0 + 3)
+    expected = 1 + np.array([[2, -1, -1]] * 2)
+    np.testing.assert_allclose(executor.grad_dict["data"].asnumpy(), expected, rtol=1e-6)
+
+
 def test_logarithms_that_others_read_stay():
     data, label = variables()
     logarithms = sym.log_softmax(data)
