@@ -116,6 +116,7 @@ def test_a_launcher_may_be_stopped_for_a_while(start: Any) -> None:
     job.wait_for("trained", 2)
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_before_it_joins_is_told_at_once(start: Any) -> None:
     program = """
 import os

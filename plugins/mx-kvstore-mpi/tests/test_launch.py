@@ -141,6 +141,7 @@ print("worker", store.rank, "has the sum")
     assert not list(tmp_path.glob("mx-kvstore-*/*")), "the secret is left behind"
 
 
+@pytest.mark.slow
 def test_a_second_scheduler_leaves_the_first_one_alone(start: Any, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
