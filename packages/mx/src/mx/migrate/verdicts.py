@@ -20,6 +20,7 @@ from mx_core.errors import MXNetError
 #: stores of MXNet that sum on the devices of one machine, or with a library of their own
 _DEVICE_STORES = ("nccl", "horovod", "byteps")
 _PRETRAINED = "nothing here opens a network connection: the parameters must be in `root`, or in MXNET_HOME"
+_VERSION = "that of mx, which a comparison takes for an old MXNet; with mx-mxnet `mxnet.__version__` is 1.9.1"
 _SPARSE_GRADIENT = "sparse_grad=True: gradients are dense; leave it out"
 
 State = Literal["absent", "different", "deprecated"]
@@ -74,6 +75,8 @@ def of_name(name: str) -> Iterator[Verdict]:
     except AttributeError as error:
         yield Verdict("absent", _told(error))
         return
+    if name == "mx.__version__":
+        yield Verdict("different", _VERSION)
     kinds: tuple[State, ...] = ("deprecated", "different")
     for kind in kinds:
         for other, known_as, note in _noted(kind):
