@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import math
 import os
+import tempfile
 from collections.abc import Container, Mapping, Sequence
 from numbers import Real
+from pathlib import Path
 from typing import Any, NoReturn
 
 from mx_core import dtypes
 from mx_core.context import Context
 from mx_core.errors import ArgumentError, MXNetError
-from mx_core.files import atomic_write
+from mx_core.files import atomic_write, read_bytes
 from mx_gluon.errors import RefusedError, StaleGradientError
 from mx_gluon.parameter import Parameter, ParameterDict
 from mx_gluon.parameter.collected import Collected, present
@@ -61,6 +63,10 @@ class Trainer:
 
     #: what the step that runs updates; outside of steps None, which is everything
     _summed: Sequence[int] | None = None
+    #: whether a step has said by what gradients are divided, which a distributed store is told once
+    _divided = False
+    #: states that were loaded before that, where the store keeps them
+    _loaded: bytes | None = None
 
     def __init__(
         self,
@@ -311,11 +317,27 @@ class Trainer:
         store = self._kvstore
         in_network = self._update_on_kvstore and store is not None and "dist" in store.type
         if in_network and self._optimizer.rescale_grad != scale:
-            raise StaleGradientError(
-                f"[Trainer] batch_size: the distributed store divides gradients by "
-                f"{self._scale / self._optimizer.rescale_grad:g} since the first step, got {batch_size}"
-            )
+            if self._divided:
+                raise StaleGradientError(
+                    f"[Trainer] batch_size: the distributed store divides gradients by "
+                    f"{self._scale / self._optimizer.rescale_grad:g} since the first step, got {batch_size}"
+                )
+            self._optimizer.rescale_grad = scale
+            self._tell_store()
         self._optimizer.rescale_grad = scale
+        self._divided = True
+        self._loaded = None
+
+    def _tell_store(self) -> None:
+        """Gives the optimizer to a store that has it already, as states were loaded or saved before the first step."""
+        assert self._kvstore is not None
+        self._kvstore.set_optimizer(self._optimizer)
+        if self._loaded is None:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "states"
+            path.write_bytes(self._loaded)
+            self._kvstore.load_optimizer_states(str(path))
 
     def _learned(self) -> list[Work]:
         """For each context all parameters that have gradients, each once."""
@@ -426,6 +448,8 @@ class Trainer:
             return
         assert self._kvstore is not None
         self._kvstore.load_optimizer_states(str(fname))
+        if not self._divided:
+            self._loaded = bytes(read_bytes(fname))
 
 
 def _columns(rows: list[tuple[int, NDArray, NDArray]]) -> Work:
