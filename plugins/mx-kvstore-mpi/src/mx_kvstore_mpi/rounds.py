@@ -4,11 +4,15 @@
 Gradients become ready in another order on each worker. So the workers agree in rounds: each tells which keys it has
 ready, and with what priority; a key that all have ready is summed, larger priorities first. While a round's sums are
 under way the next gradients are computed.
+
+Operations on one key become ready in any order, too: a push reads nothing that the first value writes. So each call
+takes a ticket, and the requests of a key are handed out in the order of tickets. In a round workers also compare what
+their requests are, since an exchange of one kind that meets one of another has no meaning.
 """
 
 from __future__ import annotations
 
-import hashlib
+import json
 import threading
 import time
 from collections import deque
@@ -20,15 +24,15 @@ import numpy as np
 
 from mx_core.errors import MXNetError
 from mx_kvstore.compression import Compression
-from mx_kvstore_mpi import compressions
+from mx_kvstore_mpi.agreement import Told, differences, digest
 from mx_kvstore_mpi.errors import PeerTimeoutError, ProtocolError
 from mx_kvstore_mpi.reduction import BUCKET, SMALL, Summation, Values, broadcast
 from mx_kvstore_mpi.waiting import Waiter
 
 #: numbers before the keys' in what workers tell each other: whether a step waits, which, the negative of that, -keys
 _HEAD = 4
-#: numbers of a key, after those of the head: its priority; the mark of its compression, and the negative of that
-_EACH = 3
+#: numbers of a key, after those of the head: its priority; the mark of its request, and the negative of that
+_PER_KEY = 3
 #: what a worker says of a key that it has not ready
 _ABSENT = -(2**62)
 #: bytes of one round, after which what has become ready meanwhile is looked at
@@ -37,39 +41,80 @@ _ROUND = 8 * BUCKET
 _PAUSE, _LONGEST = 5e-4, 5e-3
 
 
+class Ticket:
+    """A place among the calls of a key. Threads: any.
+
+    If it goes without a request, the call's operation never began, since what it reads has failed. Others must hear of
+    that, and what was called later takes its turn.
+    """
+
+    def __init__(self, rounds: Rounds, index: int, number: int, called: str) -> None:
+        self.index, self.number, self.called = index, number, called
+        self.used = False
+        self._rounds = rounds
+
+    def __del__(self) -> None:
+        if not self.used:
+            self._rounds.give_up(self)
+
+
 @dataclass
 class Request:
     """A value that is to be summed, or to be taken from rank 0.
 
     Parameters
     ----------
-    index : int
-        Of the key, the same on all workers.
-    called : str
-        For messages.
+    ticket : Ticket
+        Of the call; it has the key.
+    told : tuple of str
+        What it is, for messages, then key, shape, type and settings. It must be the same on all workers.
     priority : int
         Larger ones go first.
     send : numpy array of one dimension, optional
         None: `receive` gets what rank 0 has there.
-    receive : numpy array of one dimension
+    receive : numpy array of one dimension, optional
+        None: nothing is exchanged, as the operation never began.
     done : callable
         Called once with None or an error; later calls do nothing.
-    digest : int
-        Of the key's name, shape and type, which must be the same on all workers.
     compression : Compression, optional
         With the `residual` of the key: codes are exchanged.
     """
 
-    index: int
-    called: str
+    ticket: Ticket
+    told: Told
     priority: int
     send: Values | None
-    receive: Values
+    receive: Values | None
     done: Callable[[MXNetError | None], object]
-    digest: int = 0
     compression: Compression | None = None
     residual: Values | None = None
     since: float = field(default_factory=time.monotonic)
+    #: a number that tells requests apart
+    mark: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.mark = digest(self.told)
+
+    @property
+    def called(self) -> str:
+        """For messages."""
+        return self.told[0]
+
+
+@dataclass
+class _Line:
+    """The calls of a key."""
+
+    taken: int = 0
+    #: the ticket that is next
+    next: int = 0
+    #: requests that are ready, by ticket
+    ready: dict[int, Request] = field(default_factory=dict)
+
+    @property
+    def head(self) -> Request | None:
+        """The request that is next, if it is ready."""
+        return self.ready.get(self.next)
 
 
 @dataclass
@@ -82,24 +127,13 @@ class Step:
     result: Any = None
     error: MXNetError | None = None
     since: float = field(default_factory=time.monotonic)
+    #: what must be the same on all workers
+    details: Told = ()
 
     @property
-    def digest(self) -> int:
-        """A number that tells steps apart."""
-        return digest(self.called)
-
-
-def digest(text: str) -> int:
-    """62 bits of a text."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 2
-
-
-def _check_compression(request: Request, least: int, most: int) -> None:
-    """Refuses a key whose smallest and largest mark of a compression, over workers, differ."""
-    if least != most:
-        mine = compressions.mark(request.compression)
-        other = most if mine == least else least
-        raise ProtocolError(compressions.differ(request.called, "this worker", mine, "another one", other))
+    def told(self) -> Told:
+        """What is compared with the steps of other workers."""
+        return (self.called, *self.details)
 
 
 class Rounds:
@@ -113,7 +147,9 @@ class Rounds:
     def __init__(self, waiter: Waiter) -> None:
         self._waiter = waiter
         self._changed = threading.Condition()
-        self._ready: dict[int, deque[Request]] = {}
+        self._lines: dict[int, _Line] = {}
+        #: the requests that are next, of those keys that have theirs ready
+        self._heads: dict[int, Request] = {}
         self._steps: deque[Step] = deque()
         self._under_way: list[Request] = []
         self._keys = 0
@@ -132,19 +168,52 @@ class Rounds:
             self._keys += 1
             return self._keys - 1
 
+    def ticket(self, index: int, called: str) -> Ticket:
+        """The next place among the calls of a key, in the order in which this method is called."""
+        with self._changed:
+            line = self._lines.setdefault(index, _Line())
+            line.taken += 1
+            return Ticket(self, index, line.taken - 1, called)
+
     def ask(self, request: Request) -> None:
         """Hands over a request whose arrays may be used from now on."""
+        request.ticket.used = True
         with self._changed:
             error = self._waiter.fault.error
             if error is None:
-                self._ready.setdefault(request.index, deque()).append(request)
-                self._changed.notify()
+                index = request.ticket.index
+                self._lines[index].ready[request.ticket.number] = request
+                self._advance(index)
         if error is not None:
             request.done(error)
 
-    def do(self, called: str, run: Callable[[Any], Any]) -> Any:
-        """Waits until all workers have asked for the same step, and returns what it gives. Blocks."""
-        step = Step(called, run)
+    def give_up(self, ticket: Ticket) -> None:
+        """Takes the turn of a call whose operation never began."""
+        told = (f"{ticket.called}, which could not begin, since what it reads has failed",)
+        self.ask(Request(ticket, told, 0, None, None, lambda error: None))
+
+    def _advance(self, index: int) -> None:
+        """Finds the request of a key that is next; with the lock."""
+        head = self._lines[index].head
+        if head is None:
+            self._heads.pop(index, None)
+        elif self._heads.get(index) is not head:
+            head.since = time.monotonic()  # others have not let it wait before
+            self._heads[index] = head
+            self._changed.notify()
+
+    def do(self, called: str, run: Callable[[Any], Any], details: Told = ()) -> Any:
+        """Waits until all workers have asked for the same step, and returns what it gives. Blocks.
+
+        Parameters
+        ----------
+        called : str
+        run : callable
+            (communicator) -> result.
+        details : tuple of str
+            Must be the same on all workers, too.
+        """
+        step = Step(called, run, details=details)
         with self._changed:
             self._waiter.fault.check()
             self._steps.append(step)
@@ -164,10 +233,14 @@ class Rounds:
     def _fail(self, error: MXNetError) -> None:
         """Ends everything that waits, on the thread that found the failure."""
         with self._changed:
-            requests = [each for queue in self._ready.values() for each in queue] + self._under_way
+            requests = [
+                each for line in self._lines.values() for each in line.ready.values()
+            ] + self._under_way
             steps = list(self._steps)
             self._abandoned.append(self._under_way)  # a message may still fill their memory
-            self._ready, self._under_way = {}, []
+            self._heads, self._under_way = {}, []
+            for line in self._lines.values():
+                line.ready = {}
             self._steps.clear()
             self._changed.notify_all()
         for request in requests:
@@ -187,7 +260,7 @@ class Rounds:
                 self._changed.wait_for(self._has_work)
                 if self._waiter.fault.error is not None:
                     return
-                if self._stopping and not self._ready and not self._steps:
+                if self._stopping and not self._heads and not self._steps:
                     return
             if self._round(comm, summation):
                 pause = _PAUSE
@@ -197,32 +270,33 @@ class Rounds:
                 pause = min(2 * pause, _LONGEST)
 
     def _has_work(self) -> bool:
-        return bool(self._ready or self._steps or self._stopping or self._waiter.fault.error is not None)
+        return bool(self._heads or self._steps or self._stopping or self._waiter.fault.error is not None)
 
     def _round(self, comm: Any, summation: Summation) -> bool:
         """Asks the others what they have ready, and does what all have; whether there was something."""
         with self._changed:
             step = self._steps[0] if self._steps else None
-            mark = 0 if step is None else step.digest
-            mine = np.full(_HEAD + _EACH * self._width, _ABSENT, np.int64)
+            mark = 0 if step is None else digest(step.told)
+            width, heads = self._width, dict(self._heads)
+            mine = np.full(_HEAD + _PER_KEY * width, _ABSENT, np.int64)
             mine[:_HEAD] = step is not None, mark, -mark, -self._keys
-            keys = mine[_HEAD:].reshape(_EACH, self._width)
-            for index, queue in self._ready.items():
-                if index < self._width:
-                    how = compressions.mark(queue[0].compression)
-                    keys[:, index] = queue[0].priority, how, -how
+        keys = mine[_HEAD:].reshape(_PER_KEY, width)
+        for index, request in heads.items():
+            if index < width:
+                keys[:, index] = request.priority, request.mark, -request.mark
         least = self._least(comm, mine)
-        told = least[_HEAD:].reshape(_EACH, self._width)
         while self._width < -int(least[3]):  # of the worker that has most; all see the same number
             self._width *= 2
         done = self._step(comm, step, least) if least[0] and step is not None else False
-        common = self._common(told[0])
+        priorities, marks, negatives = least[_HEAD:].reshape(_PER_KEY, width)
+        found = np.flatnonzero(priorities > _ABSENT)
+        for index in found[marks[found] != -negatives[found]]:
+            self._disagree(comm, heads[int(index)].told)
+        common = self._common({int(index): int(priorities[index]) for index in found})
         if not common:
-            if not done:
+            if not done and not found.size:
                 self._check_deadline()
-            return done
-        for request in common:
-            _check_compression(request, int(told[1, request.index]), -int(told[2, request.index]))
+            return done or bool(found.size)
         self._exchange(comm, summation, common)
         return True
 
@@ -239,12 +313,14 @@ class Rounds:
 
     def _oldest(self) -> str:
         with self._changed:
-            waiting = [queue[0] for queue in self._ready.values()] + list(self._steps)
+            waiting: list[Request | Step] = [*self._heads.values(), *self._steps]
         return min(waiting, key=lambda each: each.since).called if waiting else "the next push"
 
     def _check_deadline(self) -> None:
         with self._changed:
-            waiting = [queue[0] for queue in self._ready.values()] + list(self._steps)
+            waiting: list[Request | Step] = [*self._heads.values(), *self._steps]
+        if not waiting:  # the job has failed meanwhile
+            return
         oldest = min(waiting, key=lambda each: each.since)
         if time.monotonic() - oldest.since > self._waiter.timeout:
             raise PeerTimeoutError(
@@ -255,10 +331,7 @@ class Rounds:
     def _step(self, comm: Any, step: Step, head: Values) -> bool:
         """Runs a step that all workers ask for."""
         if head[1] != -head[2]:
-            raise ProtocolError(
-                f"[KVStore] this worker calls {step.called}, and another one calls something else; all workers must "
-                "call the same methods in the same order"
-            )
+            self._disagree(comm, step.told)
         self.inside = time.monotonic()
         step.result = step.run(comm)
         self.inside = 0.0
@@ -268,21 +341,39 @@ class Rounds:
         step.ended.set()
         return True
 
-    def _common(self, least: Values) -> list[Request]:
-        """The first request of each key that all workers have ready, in the order in which they go."""
-        found = [(-int(least[index]), int(index)) for index in np.flatnonzero(least > _ABSENT)]
+    def _disagree(self, comm: Any, told: Told) -> None:
+        """Ends the job, as workers do different things at the same place; all of them come here in the same round."""
+        from mpi4py import MPI
+
+        data = np.frombuffer(json.dumps(told).encode(), np.uint8)
+        most = np.empty(1, np.int64)
+        self._wait(comm.Iallreduce(np.array([data.size], np.int64), most, op=MPI.MAX))
+        mine = np.full(int(most[0]), ord(" "), np.uint8)
+        mine[: data.size] = data
+        gathered = np.empty((comm.Get_size(), mine.size), np.uint8)
+        self._wait(comm.Iallgather(mine, gathered))
+        tellings = [tuple(json.loads(each.tobytes())) for each in gathered]
+        raise ProtocolError(
+            f"[KVStore] workers do different things at the same place: {differences(tellings)}; all workers must call "
+            "the same methods in the same order, with the same settings"
+        )
+
+    def _common(self, priorities: dict[int, int]) -> list[Request]:
+        """The requests of keys that all workers have ready, in the order in which they go."""
         with self._changed:
             if self._waiter.fault.error is not None:
                 return []
             common, size = [], 0
-            for _, index in sorted(found):
+            for index in sorted(priorities, key=lambda each: (-priorities[each], each)):
                 if size > _ROUND:
                     break
-                queue = self._ready[index]
-                common.append(queue.popleft())
-                size += common[-1].receive.nbytes
-                if not queue:
-                    del self._ready[index]
+                line = self._lines[index]
+                request = line.ready.pop(line.next)
+                line.next += 1
+                self._advance(index)
+                if request.receive is not None:  # otherwise it failed on all workers
+                    common.append(request)
+                    size += request.receive.nbytes
             self._under_way = common
             return common
 
@@ -290,15 +381,17 @@ class Rounds:
         small: dict[np.dtype[Any], list[Request]] = {}
         self.inside = time.monotonic()
         for request in common:
+            assert request.receive is not None
             if request.send is None:
-                self._first(comm, request)
+                self._wait(broadcast(comm, request.receive))
+                request.done(None)
             elif request.compression is not None and request.residual is not None:
                 summation.compressed(request.send, request.receive, request.compression, request.residual)
                 request.done(None)
             elif request.receive.nbytes < SMALL:
                 waiting = small.setdefault(request.receive.dtype, [])
                 waiting.append(request)
-                if sum(each.receive.nbytes for each in waiting) >= BUCKET:
+                if sum(_bytes(each) for each in waiting) >= BUCKET:
                     self._together(summation, small.pop(request.receive.dtype))
             else:
                 summation.alone(request.send, request.receive)
@@ -310,19 +403,13 @@ class Rounds:
             self._under_way = []
 
     def _together(self, summation: Summation, requests: list[Request]) -> None:
-        sends = [each.send for each in requests if each.send is not None]
-        summation.together(sends, [each.receive for each in requests])
+        pairs = [(each.send, each.receive) for each in requests]
+        summation.together(
+            [send for send, _ in pairs if send is not None], [to for _, to in pairs if to is not None]
+        )
         for request in requests:
             request.done(None)
 
-    def _first(self, comm: Any, request: Request) -> None:
-        """A key's first value: that of rank 0, if all mean the same key."""
-        mine = np.array([request.digest, -request.digest], np.int64)
-        least = self._least(comm, mine)
-        if least[0] != -least[1]:
-            raise ProtocolError(
-                f"[KVStore.init] {request.called}: another worker gives another key, shape or type its first value at "
-                "this place; all workers must initialise the same keys in the same order"
-            )
-        self._wait(broadcast(comm, request.receive))
-        request.done(None)
+
+def _bytes(request: Request) -> int:
+    return 0 if request.receive is None else request.receive.nbytes

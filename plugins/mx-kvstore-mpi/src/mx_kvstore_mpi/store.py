@@ -11,9 +11,10 @@ from mx_core import dtypes
 from mx_kvstore import KVStore
 from mx_kvstore.compression import Compression
 from mx_kvstore_mpi import world
+from mx_kvstore_mpi.agreement import Told, check_draws_nothing, of_optimizer, of_rates
 from mx_kvstore_mpi.arrays import beside, check_compressed, in_main_memory, push
 from mx_kvstore_mpi.reduction import Values
-from mx_kvstore_mpi.rounds import Request, Rounds, digest
+from mx_kvstore_mpi.rounds import Request, Rounds
 from mx_ndarray import NDArray
 
 
@@ -68,6 +69,8 @@ class SyncStore(KVStore):
     def set_gradient_compression(self, compression_params: Any) -> None:
         """Exchanges codes from now on: sums what they stand for; the rest is sent later.
 
+        All workers must have the same compression when they push, which is compared then.
+
         Parameters
         ----------
         compression_params : mapping
@@ -75,19 +78,37 @@ class SyncStore(KVStore):
         """
         self._compression = Compression.of(compression_params)
 
+    def set_optimizer(self, optimizer: Any) -> None:
+        """Updates values with `optimizer` at each push, on every worker. Blocks until all workers have called it.
+
+        Raises
+        ------
+        ProtocolError
+            Another worker has another optimizer, or other numbers in it: values would drift apart.
+        ArgumentError
+            It is not an optimizer, or draws random numbers: only a server draws the same for all workers.
+        """
+        self._check()
+        check_draws_nothing(optimizer, self.num_workers)
+        before = self._updater
+        super().set_optimizer(optimizer)
+        try:
+            self._rounds.do("set_optimizer", lambda comm: None, of_optimizer(optimizer))
+        except BaseException:
+            self._updater = before
+            raise
+
     def first_value(self, key: Any, stored: NDArray) -> None:
         """Takes the value of worker 0."""
         self._check()
         number = self._numbers[key] = self._rounds.new_key()
-        mark = digest(f"{key!r} {stored.shape} {dtypes.name(stored._dtype_code)}")
+        told = (f"the first value of key {key!r}", *_form(stored))
+        ticket, priority = self._rounds.ticket(number, told[0]), self.priority
         host = in_main_memory(stored)
 
         def start(done: Any, values: Values) -> None:
-            self._rounds.ask(
-                Request(number, f"the first value of key {key!r}", priority, None, values, done, mark)
-            )
+            self._rounds.ask(Request(ticket, told, priority, None, values, done))
 
-        priority = self.priority
         push(start, "KVStore.init", (), (host,), priority)
         if host is not stored:
             host.copyto(stored)
@@ -95,16 +116,21 @@ class SyncStore(KVStore):
     def apply(self, key: Any, total: NDArray, stored: NDArray) -> None:
         """Sums over workers, then updates or replaces the value."""
         self._check()
-        number, priority = self._numbers[key], self.priority
+        priority = self.priority
         summed = self._target(key, stored)
         compression = self._compression
-        if compression is not None:
-            check_compressed(key, stored)
-            if key not in self._residuals:
-                self._residuals[key] = np.zeros(stored.size, np.float32)
+        if compression is not None and key not in self._residuals:
+            self._residuals[key] = np.zeros(stored.size, np.float32)
+        told = (
+            f"the push of key {key!r}",
+            *_form(stored),
+            f"compression {_settings(compression)}",
+            *of_rates(self._updater),
+        )
+        ticket = self._rounds.ticket(self._numbers[key], told[0])
 
         def start(done: Any, values: Values, result: Values) -> None:
-            request = Request(number, f"the push of key {key!r}", priority, values, result, done)
+            request = Request(ticket, told, priority, values, result, done)
             if compression is not None:
                 request.compression, request.residual = compression, self._residuals[key]
             self._rounds.ask(request)
@@ -124,6 +150,20 @@ class SyncStore(KVStore):
             self._sums[key] = beside(stored)
         return self._sums[key]
 
+    def _check_pushed(self, what: str, given: Any) -> None:
+        super()._check_pushed(what, given)
+        if self._compression is not None:
+            for key, _ in given:
+                check_compressed(key, self._values[key])
+
     def _check(self) -> None:
         self._world.check_process()
         self._world.fault.check()
+
+
+def _form(stored: NDArray) -> Told:
+    return f"shape {stored.shape}", dtypes.name(stored._dtype_code)
+
+
+def _settings(compression: Compression | None) -> str:
+    return "none" if compression is None else f"{compression.kind} with threshold {compression.threshold}"

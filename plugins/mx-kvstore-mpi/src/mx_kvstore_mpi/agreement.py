@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What workers tell each other of what they do, so that two different things never meet in one exchange."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mx_core.errors import ArgumentError
+from mx_train.lr_scheduler import LRScheduler
+from mx_train.optimizer import SGLD
+
+#: what is done, then its details: shapes, types, settings
+Told = tuple[str, ...]
+
+#: attributes of optimizers that are compared otherwise, or say nothing of numbers
+_LEFT = {"param_dict", "sym_info"}
+
+
+def digest(told: Told) -> int:
+    """62 bits of a description."""
+    return int.from_bytes(hashlib.blake2b("\0".join(told).encode(), digest_size=8).digest()) >> 2
+
+
+def differences(tellings: Sequence[Told]) -> str:
+    """What each worker says, without the details that all have; workers that say the same are named together."""
+    common = set(tellings[0][1:]).intersection(*(told[1:] for told in tellings))
+    workers: dict[str, list[int]] = {}
+    for rank, (called, *details) in enumerate(tellings):
+        rest = ", ".join(each for each in details if each not in common)
+        workers.setdefault(f"{called} ({rest})" if rest else called, []).append(rank)
+    return "; ".join(
+        f"{'worker' if len(ranks) == 1 else 'workers'} {', '.join(map(str, ranks))}: {text}"
+        for text, ranks in workers.items()
+    )
+
+
+def of_optimizer(optimizer: Any) -> Told:
+    """The details of an optimizer: its class, and all numbers and texts that it holds."""
+    details = [f"optimizer {type(optimizer).__name__}"]
+    for name, value in sorted(getattr(optimizer, "__dict__", {}).items()):
+        if name not in _LEFT:
+            details.append(f"{name} {_text(value)}")
+    for kind in ("lr_mult", "wd_mult"):
+        for index, param in sorted(getattr(optimizer, "param_dict", {}).items(), key=repr):
+            if getattr(param, kind, 1.0) != 1.0:
+                details.append(f"{kind} of {index!r} {_text(getattr(param, kind))}")
+    return tuple(details)
+
+
+def of_rates(updater: Any) -> Told:
+    """What may change of an updater's optimizer from push to push, and is the same for all keys."""
+    optimizer = getattr(updater, "optimizer", None)
+    names = [name for name in ("lr", "wd", "rescale_grad") if hasattr(optimizer, name)]
+    if getattr(optimizer, "lr_scheduler", None) is not None:
+        names = [name for name in names if name != "lr"]  # the schedule's, which was compared
+    return tuple(f"{name} {_text(getattr(optimizer, name))}" for name in names)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return repr(value)
+    if isinstance(value, LRScheduler):
+        return f"{type(value).__name__} {_text(vars(value))}"
+    if isinstance(value, Mapping):
+        found = sorted((_text(key), _text(each)) for key, each in value.items())
+        return "{" + ", ".join(f"{key}: {each}" for key, each in found) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_text, value)) + "]"
+    return f"a {type(value).__name__}"
+
+
+def check_draws_nothing(optimizer: Any, workers: int) -> None:
+    """Refuses an optimizer that draws random numbers, where each worker would draw its own.
+
+    Raises
+    ------
+    ArgumentError  it draws some, and there are several workers
+    """
+    if workers > 1 and isinstance(optimizer, SGLD):
+        raise ArgumentError(
+            f"[KVStore.set_optimizer] {type(optimizer).__name__} draws random numbers, and without servers each of the "
+            f"{workers} workers would draw its own, so that their values drift apart; start the job with a server, "
+            f"which draws for all: `mx launch -n {workers} -s 1 python train.py`"
+        )
