@@ -120,7 +120,7 @@ def test_the_engine_of_highest_priority_is_the_default(
 #: everything but mx-core and mx-engine, and what these do without
 BUT_THE_ENGINE = (
     "mx", "mx_storage", "mx_operators", "mx_operators_cpu", "mx_operators_cuda", "mx_ndarray", "mx_symbol", "mx_kvstore",
-    "mx_io", "mx_train", "mx_gluon", "mx_example_operators", "numpy", "ml_dtypes",
+    "mx_io", "mx_train", "mx_gluon", "mx_example_operators", "mx_kvstore_mpi", "numpy", "ml_dtypes",
 )  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def _settled(folder: Path, descriptors: int) -> None:
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         left = [name for name in os.listdir(folder) if name.endswith(".partial")]
-        if not left and _descriptors() == descriptors:
+        if not left and _descriptors() <= descriptors:
             return
         time.sleep(0.001)
 
@@ -122,5 +122,5 @@ def test_ctrl_c_anywhere_in_a_save_leaves_nothing_behind(
         assert type(error) is KeyboardInterrupt, (number, error)
         assert set(os.listdir(tmp_path)) in expected, (number, os.listdir(tmp_path))
         assert (tmp_path / "a.rec").read_bytes() in (b"old", b"new")
-        assert _descriptors() == before, number
+        assert _descriptors() <= before, number  # fewer: of an earlier test's, collected meanwhile
     assert number > 50

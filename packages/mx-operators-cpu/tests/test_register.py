@@ -20,7 +20,10 @@ from mx_operators_cpu.register import VECTOR_KERNELS, qualified
 
 @pytest.mark.parametrize(("name", "make"), VECTOR_KERNELS)
 def test_operator_and_kernel_exist(name: str, make: str) -> None:
-    assert operators.get(name).name == name
+    if not name.startswith(
+        "_fused"
+    ):  # these are declared beside the graph passes that make them, in mx-symbol
+        assert operators.get(name).name == name
     assert callable(resolve(qualified(make)))
 
 

@@ -188,6 +188,7 @@ def test_a_call_that_never_begins_takes_its_turn() -> None:
     rounds.ask(_request(rounds.ticket(index, "two"), "two", ended))
     assert not rounds._has_work()
     del first
+    assert rounds._has_work()
     head = rounds._heads[index]
     assert head.called == "one, which could not begin, since what it reads has failed"
     assert rounds._common({index: 0}) == []  # all workers say so

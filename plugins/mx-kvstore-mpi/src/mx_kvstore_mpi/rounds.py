@@ -15,9 +15,11 @@ from __future__ import annotations
 import json
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -39,8 +41,11 @@ _ABSENT = -(2**62)
 _ROUND = 8 * BUCKET
 #: seconds between two rounds that found nothing
 _PAUSE, _LONGEST = 5e-4, 5e-3
+#: seconds between two looks at calls that never began, which wake nobody
+_LOOK = 0.2
 
 
+@dataclass(frozen=True)
 class Ticket:
     """A place among the calls of a key. Threads: any.
 
@@ -48,14 +53,21 @@ class Ticket:
     that, and what was called later takes its turn.
     """
 
-    def __init__(self, rounds: Rounds, index: int, number: int, called: str) -> None:
-        self.index, self.number, self.called = index, number, called
-        self.used = False
-        self._rounds = rounds
+    index: int
+    number: int
+    called: str
 
-    def __del__(self) -> None:
-        if not self.used:
-            self._rounds.give_up(self)
+
+class _Watch(weakref.ref[Ticket]):
+    """Tells when a ticket has gone, natively: Ctrl-C would be lost in a finalizer of Python."""
+
+    place: tuple[int, int, str]
+
+    def __new__(cls, ticket: Ticket, gone: SimpleQueue[Any]) -> _Watch:
+        made = super().__new__(cls, ticket, gone.put)
+        made.place = ticket.index, ticket.number, ticket.called
+        return made
+
 
 
 @dataclass
@@ -155,6 +167,9 @@ class Rounds:
         self._keys = 0
         self._width = 64  # keys that a round tells of; grows for all workers in the same round
         self._abandoned: list[Any] = []
+        #: of tickets that have no request yet, by key and number, and of those that have gone without one
+        self._watched: dict[tuple[int, int], _Watch] = {}
+        self._gone: SimpleQueue[_Watch] = SimpleQueue()
         self._stopping = False
         #: since when the thread is inside of MPI, where it cannot be ended; 0 if it is not
         self.inside = 0.0
@@ -173,24 +188,28 @@ class Rounds:
         with self._changed:
             line = self._lines.setdefault(index, _Line())
             line.taken += 1
-            return Ticket(self, index, line.taken - 1, called)
+            ticket = Ticket(index, line.taken - 1, called)
+            self._watched[index, ticket.number] = _Watch(ticket, self._gone)
+            return ticket
 
     def ask(self, request: Request) -> None:
         """Hands over a request whose arrays may be used from now on."""
-        request.ticket.used = True
         with self._changed:
+            index, number = request.ticket.index, request.ticket.number
+            self._watched.pop((index, number), None)
             error = self._waiter.fault.error
             if error is None:
-                index = request.ticket.index
-                self._lines[index].ready[request.ticket.number] = request
+                self._lines[index].ready[number] = request
                 self._advance(index)
         if error is not None:
             request.done(error)
 
-    def give_up(self, ticket: Ticket) -> None:
-        """Takes the turn of a call whose operation never began."""
-        told = (f"{ticket.called}, which could not begin, since what it reads has failed",)
-        self.ask(Request(ticket, told, 0, None, None, lambda error: None))
+    def _give_up(self) -> None:
+        """Takes the turns of calls whose operations never began; with the lock."""
+        while not self._gone.empty():
+            index, number, called = self._gone.get_nowait().place
+            told = (f"{called}, which could not begin, since what it reads has failed",)
+            self.ask(Request(Ticket(index, number, called), told, 0, None, None, lambda error: None))
 
     def _advance(self, index: int) -> None:
         """Finds the request of a key that is next; with the lock."""
@@ -257,7 +276,8 @@ class Rounds:
         pause = _PAUSE
         while True:
             with self._changed:
-                self._changed.wait_for(self._has_work)
+                while not self._has_work():
+                    self._changed.wait(_LOOK)
                 if self._waiter.fault.error is not None:
                     return
                 if self._stopping and not self._heads and not self._steps:
@@ -270,6 +290,7 @@ class Rounds:
                 pause = min(2 * pause, _LONGEST)
 
     def _has_work(self) -> bool:
+        self._give_up()
         return bool(self._heads or self._steps or self._stopping or self._waiter.fault.error is not None)
 
     def _round(self, comm: Any, summation: Summation) -> bool:

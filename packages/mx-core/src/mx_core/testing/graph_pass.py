@@ -69,7 +69,7 @@ def cases_of_passes(name: str, dtype: str = "float32") -> Iterator[Case]:
     dtype : str
         What the float32 of the graphs is replaced by.
     """
-    seen = set()
+    seen: set[Any] = set()
     trace = import_module("mx_symbol.passes.stages").trace
     for is_train in (False, True):
         if seen:
