@@ -69,7 +69,6 @@ class _Watch(weakref.ref[Ticket]):
         return made
 
 
-
 @dataclass
 class Request:
     """A value that is to be summed, or to be taken from rank 0.
