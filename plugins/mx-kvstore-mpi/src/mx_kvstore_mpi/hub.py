@@ -77,6 +77,8 @@ class Hub:
         self._silence = silence
         self._explain = explain
         self._lock = threading.RLock()
+        #: taken before the other: who hears of several losses hears of the first one first
+        self._telling = threading.RLock()
         self._members: dict[int, _Member] = {}
         self._absent: dict[int, str] = {}
         self._meeting: Meeting | None = None
@@ -247,15 +249,16 @@ class Hub:
             return  # it has said so, and nobody needs it
         place = f"process {member.pid} on {member.host}"
         text = f"{self.job.called(member.number)} ({place}) {told or why}"
-        with self._lock:
-            if self._closed.is_set() or member.lost or self._finishing:
-                return
-            member.lost = True
-            self.losses.append(text)
-            others = [each for each in self._members.values() if not each.lost]
-            meeting = self._meeting
-        for other in others:
-            other.tell({"lost": text, "number": member.number, "generation": self.job.generation})
+        with self._telling:
+            with self._lock:
+                if self._closed.is_set() or member.lost or self._finishing:
+                    return
+                member.lost = True
+                self.losses.append(text)
+                others = [each for each in self._members.values() if not each.lost]
+                meeting = self._meeting
+            for other in others:
+                other.tell({"lost": text, "number": member.number, "generation": self.job.generation})
         if meeting is not None:
             meeting.give_up()
 
@@ -277,10 +280,11 @@ class Hub:
     def report(self, number: int, why: str) -> None:
         """Tells all others that a process is gone that never came, or ended before it said anything."""
         text = f"{self.job.called(number)} {why}"
-        with self._lock:
-            if self._closed.is_set() or number in self._members or self._finishing:
-                return
-            self.losses.append(text)
-            members = [each for each in self._members.values() if not each.lost]
-        for member in members:
-            member.tell({"lost": text, "number": number, "generation": self.job.generation})
+        with self._telling:
+            with self._lock:
+                if self._closed.is_set() or number in self._members or self._finishing:
+                    return
+                self.losses.append(text)
+                members = [each for each in self._members.values() if not each.lost]
+            for member in members:
+                member.tell({"lost": text, "number": number, "generation": self.job.generation})
