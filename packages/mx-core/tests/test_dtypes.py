@@ -35,6 +35,11 @@ def test_unknown_types_are_named(wrong):
         dtypes.code(wrong, "[zeros] dtype")
 
 
+def test_the_nearest_type_is_named():
+    with pytest.raises(DTypeError, match=r"'flaot32'; known: .*complex128. Did you mean 'float32'\?$"):
+        dtypes.code("flaot32")
+
+
 def test_unknown_flags():
     assert dtypes.name(99) == "unknown(99)"
     with pytest.raises(DTypeError, match="99"):

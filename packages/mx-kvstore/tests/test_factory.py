@@ -15,7 +15,7 @@ import mx_kvstore
 from mx_core import plugins
 from mx_core.errors import ArgumentError, MXNetError
 from mx_core.plugins import specs
-from mx_kvstore import KVStoreBase
+from mx_kvstore import KVStoreBase, factory
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,19 @@ def test_an_unknown_name_is_refused() -> None:
         mx_kvstore.create("nccl")
     with pytest.raises(ArgumentError, match="3"):
         mx_kvstore.create(3)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"unknown kvstore 'devise'; .* Did you mean 'device'\?$"):
+        mx_kvstore.create("devise")
+
+
+def test_a_name_is_checked_without_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise AssertionError("a store was made")
+
+    monkeypatch.setitem(KVStoreBase.kv_registry, "own", refuse)
+    for name in ("local", "Device", "OWN"):
+        factory.check(name)
+    with pytest.raises(ArgumentError, match=r"unknown kvstore 'devise'"):
+        factory.check("devise")
 
 
 @pytest.mark.parametrize("kind", [KVStoreBase, type(mx_kvstore.create("local"))])

@@ -134,6 +134,18 @@ def test_arguments_that_do_not_fit_are_named() -> None:
     assert nd.test_scaled(x, name="ignored").shape == (2, 3)
 
 
+def test_a_symbol_among_the_inputs_is_told_of_hybrid_forward() -> None:
+    class Symbol:
+        pass
+
+    with pytest.raises(
+        TypeError, match=r"^\[relu\] data: expected an NDArray, got Symbol; .*, F, .*the one of F$"
+    ):
+        nd.relu(Symbol())
+    with pytest.raises(TypeError, match=r"got list; convert with nd.array\(...\)$"):
+        nd.relu([1.0])
+
+
 def test_optional_inputs() -> None:
     x, w = nd.ones((2, 3)), nd.ones((4, 3))
     y = nd.FullyConnected(x, w, None, num_hidden=4, no_bias=True)

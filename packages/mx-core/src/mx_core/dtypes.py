@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,9 @@ def code(dtype: Any, where: str = "") -> int:
     if found is None:
         asked = f"{where}: " if where else ""
         known = ", ".join(n for n, _ in _TABLE)
-        raise DTypeError(f"{asked}unknown element type {dtype!r}; known: {known}")
+        close = difflib.get_close_matches(str(dtype), _CODES, 1)
+        hint = f". Did you mean {close[0]!r}?" if close else ""
+        raise DTypeError(f"{asked}unknown element type {dtype!r}; known: {known}{hint}")
     return found
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from typing import Any
 
@@ -35,20 +36,42 @@ def create(name: str = "local", engine: str | None = None) -> Any:
     ArgumentError
         There is no such store, or several plug-ins have one and none is chosen.
     """
+    found, wanted = _found(name, engine)
+    if found is None:
+        return KVStoreBase.kv_registry[wanted]()
+    with exits_refused(f"kvstore {found!r}"):
+        return plugins.registry("kvstores").get(found).value.make(wanted)
+
+
+def check(name: str) -> None:
+    """Raises what `create` would for a name of no store; makes none.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such store, or several plug-ins have one and none is chosen.
+    """
+    _found(name, None)
+
+
+def _found(name: str, engine: str | None) -> tuple[str | None, str]:
+    """The name under which a plug-in has registered a store, None for one of a script, and the name in lower case."""
     if not isinstance(name, str):
         raise ArgumentError(f"[kvstore.create] name: expected a str, got {name!r}")
     wanted = name.lower()
     if engine is None and wanted in KVStoreBase.kv_registry:
-        return KVStoreBase.kv_registry[wanted]()
+        return None, wanted
     registry = plugins.registry("kvstores")
     registered = _chosen(wanted, engine, registry) if wanted not in registry or engine else wanted
     if registered not in registry:
         own = dict.fromkeys(each.partition("@")[0] for each in registry.names())
         known = ", ".join([*own, *sorted(KVStoreBase.kv_registry)])
+        close = difflib.get_close_matches(wanted, [*own, *KVStoreBase.kv_registry], 1)
         hint = _INSTEAD.get(wanted) or plugins.missing_hint("kvstores", wanted)
+        if close and not hint:
+            hint = f"Did you mean {close[0]!r}?"
         raise ArgumentError(f"[kvstore.create] unknown kvstore {name!r}; known: {known}. {hint}".rstrip())
-    with exits_refused(f"kvstore {registered!r}"):
-        return registry.get(registered).value.make(wanted)
+    return registered, wanted
 
 
 def _chosen(wanted: str, engine: str | None, registry: Any) -> str:

@@ -123,9 +123,11 @@ def _bind_variadic(
 
 def _expect_array(op: Operator, name: str, value: Any) -> None:
     if not isinstance(value, _core.NDArrayBase):
-        raise TypeError(
-            f"[{op.name}] {name}: expected an NDArray, got {type(value).__name__}; convert with nd.array(...)"
-        )
+        kind = type(value).__name__
+        cure = "convert with nd.array(...)"
+        if kind == "Symbol":
+            cure = "functions of nd have arrays only; in hybrid_forward(self, F, ...) call the one of F"
+        raise TypeError(f"[{op.name}] {name}: expected an NDArray, got {kind}; {cure}")
 
 
 def _order(

@@ -261,3 +261,16 @@ def test_an_operator_alone_has_its_parameters_and_variables_as_inputs() -> None:
     assert layer.list_arguments() == ["x", "p", "h", "c"]
     with pytest.raises(MXNetError, match="got a variable"):
         sym.var("x")._gen_atomic_symbol()
+
+
+@pytest.mark.parametrize("name", ["shape", "ndim", "size", "dtype", "context", "ctx", "grad"])
+def test_what_only_arrays_have_is_explained(name):
+    symbol = sym.Variable("x")
+    told = f"^'Symbol' object has no attribute {name!r}: a graph has no values, .*; "
+    with pytest.raises(AttributeError, match=told) as caught:
+        getattr(symbol, name)
+    assert (caught.value.name, caught.value.obj) == (name, symbol)
+    assert not hasattr(symbol, name)
+    with pytest.raises(AttributeError, match="^'Symbol' object has no attribute 'shpae'$"):
+        symbol.shpae
+    assert copy.copy(symbol).list_arguments() == pickle.loads(pickle.dumps(symbol)).list_arguments() == ["x"]

@@ -20,6 +20,24 @@ if TYPE_CHECKING:
     from mx_symbol.runtime.executor import Executor
 
 
+#: attributes that only arrays have, and what a graph has instead
+_OF_ARRAYS = {
+    **dict.fromkeys(
+        ("shape", "ndim", "size"),
+        "infer_shape tells shapes from those of the inputs; operators take what follows them, as "
+        "reshape(shape=(0, -1)), shape_array, slice_like and reshape_like do",
+    ),
+    "dtype": "infer_type tells types from those of the inputs",
+    **dict.fromkeys(("context", "ctx"), "an executor runs where it is bound to arrays"),
+    "grad": "an executor has the gradients, as grad_dict",
+}
+
+
+def _of_arrays(name: str) -> str:
+    cure = _OF_ARRAYS.get(name)
+    return f": a graph has no values, and nothing is known of them before it runs; {cure}" if cure else ""
+
+
 class Symbol(Arithmetic, Fluent, InferenceMethods):
     """A symbolic expression: outputs of a graph that is computed once it is bound to arrays.
 
@@ -32,6 +50,10 @@ class Symbol(Arithmetic, Fluent, InferenceMethods):
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries = tuple(entries)
+
+    def __getattr__(self, name: str) -> Any:
+        what = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(what + _of_arrays(name), name=name, obj=self)
 
     # ---- structure ----
 
