@@ -8,6 +8,7 @@ import gc
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ import numpy as np
 import pytest
 
 from mx_core.context import cpu, cpu_pinned
-from mx_core.errors import ArgumentError, DTypeError, MXNetError
+from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_gluon import data
 from mx_gluon.errors import WorkerError, WorkerTimeoutError
 from mx_ndarray import nd
@@ -349,6 +350,17 @@ def test_samples_that_make_no_array(sample: Any, kind: str, workers: int) -> Non
         DTypeError, match=f"samples: expected NDArrays.*got {kind}; give the DataLoader a batchify_fn"
     ):
         next(iter(data.DataLoader([sample] * 2, 2, num_workers=workers)))
+
+
+@pytest.mark.parametrize("make", [np.ones, nd.ones, lambda size: [1.0] * size])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_samples_of_several_shapes_are_named(make: Callable[[int], Any], workers: int) -> None:
+    samples = [(make(size), 0) for size in (2, 2, 3)]
+    told = re.escape(
+        "expected one shape, got (2,) first and (3,) as number 2; make them equal in a transform"
+    )
+    with pytest.raises(ShapeError, match=told):
+        next(iter(data.DataLoader(samples, 3, num_workers=workers)))
 
 
 def test_data_sets_say_what_is_wrong() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from mx_core import Context, cpu
 from mx_core.errors import ArgumentError, MXNetError
-from mx_gluon import Constant, DeferredInitializationError, Parameter, ParameterDict
+from mx_gluon import Constant, DeferredInitializationError, Parameter, ParameterDict, Trainer
 from mx_gluon.errors import RefusedError
 from mx_ndarray import autograd, nd
 from mx_symbol.graph.shape_mode import np_shape
@@ -257,6 +257,19 @@ class TestTypesAndShapes:
         attributes = made.list_attr()
         assert (made.name, attributes["__shape__"], attributes["__lr_mult__"]) == ("w", "(2, 0)", "0.5")
         assert attributes["__init__"] == "ones"
+
+
+def test_the_trainer_has_mxnets_name() -> None:
+    param = ready()
+    assert param._trainer is None
+    first = Trainer([param], "sgd")
+    assert param._trainer is first
+    second = Trainer([param], "sgd")
+    assert param._trainer is second
+    param._set_trainer(first)
+    assert param._trainer is first
+    param._set_trainer(None)
+    assert param._trainer is None
 
 
 class TestConstant:

@@ -49,6 +49,16 @@ class TestArguments:
             ValueError, match=r"at least one Parameter, got none; collect_params\(\) of a block"
         ):
             Trainer(nn.HybridSequential().params, "sgd")
+        with pytest.raises(ValueError, match=r"got Dense.*; give its collect_params\(\)$"):
+            Trainer(nn.Dense(3), "sgd")  # type: ignore[arg-type]
+
+    def test_stores(self) -> None:
+        for wrong in ("devise", "device2"):
+            with pytest.raises(
+                ArgumentError, match=rf"unknown kvstore {wrong!r}; .* Did you mean 'device'\?"
+            ):
+                Trainer(weights(), "sgd", kvstore=wrong)
+        assert Trainer(weights(), "sgd", kvstore="LOCAL")._kvstore is None
 
     def test_order_of_names(self) -> None:
         params = weights("b", "a")

@@ -502,6 +502,12 @@ def test_any_store_that_keeps_the_contract_trains(contexts: list[Any]) -> None:
         np.testing.assert_allclose(weights[1][name], array, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("kvstore", ["devise", "locall"])
+def test_an_unknown_store_is_refused_with_one_context_too(kvstore: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"unknown kvstore {kvstore!r}; .* Did you mean "):
+        fitted(kvstore)
+
+
 @pytest.mark.parametrize("kvstore", ["local", "device"])
 def test_a_setting_keeps_the_optimizer_out_of_the_store(
     kvstore: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -8,10 +8,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
+from mx_core.errors import ShapeError
 from mx_ndarray import NDArray
 
 if TYPE_CHECKING:
     from mx_gluon.block.block import Block
+
+
+#: why an error may blame a parameter where the input is wrong
+_KEPT = "; parameters keep the shapes that were given or that the first inputs gave, so the input may be what is wrong"
 
 
 def tell_where(block: Block, args: Sequence[Any], error: Exception) -> None:
@@ -21,7 +26,8 @@ def tell_where(block: Block, args: Sequence[Any], error: Exception) -> None:
     with suppress(
         Exception
     ):  # such as that of an input, whose shape cannot be told then: this error is the one to see
-        error.add_note(_note(block, args))
+        kept = isinstance(error, ShapeError) and len(block.collect_params()) > 0
+        error.add_note(_note(block, args) + (_KEPT if kept else ""))
 
 
 def _note(block: Block, args: Sequence[Any]) -> str:

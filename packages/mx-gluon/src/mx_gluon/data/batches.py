@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mx_core.context import Context
-from mx_core.errors import DTypeError
+from mx_core.errors import DTypeError, ShapeError
 from mx_ndarray import NDArray, nd, shared_memory
 
 
@@ -32,19 +32,48 @@ def default_mp_batchify_fn(data: Sequence[Any]) -> Any:
 def _stacked(data: Sequence[Any], context: Context | None) -> Any:
     first = data[0]
     if isinstance(first, NDArray):
-        if context is None:
-            return nd.stack(*data)
-        out = nd.empty((len(data), *first.shape), context, first.dtype)
-        return nd.stack(*data, out=out)
+        out = None if context is None else nd.empty((len(data), *first.shape), context, first.dtype)
+        try:
+            return nd.stack(*data, out=out)
+        except ShapeError:
+            _expect_one_shape([each.shape for each in data])
+            raise
     if isinstance(first, tuple):
         return [_stacked(part, context) for part in zip(*data, strict=True)]
-    array = np.asarray(data)
+    try:
+        array = np.asarray(data)
+    except ValueError:  # arrays or lists of several lengths
+        _expect_one_shape([_extents(each) for each in data])
+        raise
     if array.dtype.kind in "OUS":
         raise DTypeError(
             f"[default_batchify_fn] samples: expected NDArrays, numbers, NumPy arrays or tuples of these, got "
             f"{type(first).__name__}; give the DataLoader a batchify_fn, or the data set a transform"
         )
     return nd.array(array, context, array.dtype)
+
+
+def _extents(sample: Any) -> tuple[int, ...]:
+    try:
+        return np.shape(sample)
+    except ValueError:  # lists in it have several lengths
+        return (len(sample),)
+
+
+def _expect_one_shape(shapes: Sequence[tuple[int, ...]]) -> None:
+    """Refuses samples of several shapes.
+
+    Raises
+    ------
+    ShapeError  one has another shape than the first
+    """
+    for place, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise ShapeError(
+                f"[default_batchify_fn] samples of a batch: expected one shape, got {shapes[0]} first and {shape} as "
+                f"number {place}; make them equal in a transform, or give the DataLoader a batchify_fn, such as one "
+                "that pads"
+            )
 
 
 def in_context(data: Any, context: Context) -> Any:

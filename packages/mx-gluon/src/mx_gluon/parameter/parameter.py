@@ -187,6 +187,19 @@ class Parameter:
             weakref.ref(trainer),
         )
 
+    @property
+    def _trainer(self) -> Trainer | None:
+        """The trainer that took the parameter last: MXNet's name for the one it knows."""
+        told = self._told()
+        return told[-1] if told else None
+
+    def _set_trainer(self, trainer: Trainer | None) -> None:
+        """Takes a trainer, or leaves all: MXNet's name."""
+        if trainer is None:
+            self._trainers = ()
+        else:
+            self._add_trainer(trainer)
+
     def _told(self) -> list[Trainer]:
         return [trainer for each in self._trainers if (trainer := each()) is not None]
 
@@ -434,8 +447,9 @@ class Parameter:
                 "through the network; or give the layers in_units, in_channels and the like"
             )
         raise MXNetError(
-            f"[Parameter {self.name}] was not initialised: call initialize() of the block that has it; `params` of "
-            "another block lack it, unlike what collect_params() returns"
+            f"[Parameter {self.name}] was not initialised: call initialize() or load_parameters() of the block that "
+            "has it, or give SymbolBlock.imports its param_file; `params` of another block lack it, unlike what "
+            "collect_params() returns"
         )
 
 

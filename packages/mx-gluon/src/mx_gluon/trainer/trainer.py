@@ -20,6 +20,7 @@ from mx_gluon.parameter import Parameter, ParameterDict
 from mx_gluon.parameter.collected import Collected, present
 from mx_gluon.trainer.updates import Replicas, Work
 from mx_kvstore import KVStoreBase
+from mx_kvstore.factory import check
 from mx_kvstore.updater import load_states
 from mx_ndarray import NDArray
 from mx_ndarray.several import first_stale, make_stale
@@ -49,7 +50,7 @@ class Trainer:
 
     Raises
     ------
-    ArgumentError  `params` is something else, or empty
+    ArgumentError  `params` is something else, or empty; there is no such store
     RefusedError   contexts of parameters differ; `optimizer_params` for an optimizer that is there already
 
     Examples
@@ -80,7 +81,10 @@ class Trainer:
         if isinstance(params, (ParameterDict, Mapping)):
             params = [params[name] for name in sorted(params.keys())]
         if not isinstance(params, (list, tuple)):
-            raise ArgumentError(f"[Trainer] params: expected a list or dict of Parameters, got {params!r}")
+            what = f"[Trainer] params: expected a list or dict of Parameters, got {params!r}"
+            raise ArgumentError(
+                what + ("; give its collect_params()" if hasattr(params, "collect_params") else "")
+            )
         for param in params:
             if not isinstance(param, Parameter):
                 raise ArgumentError(f"[Trainer] params: expected Parameters, got {param!r} among them")
@@ -100,6 +104,8 @@ class Trainer:
         self._optimizer = self._made_optimizer(optimizer, optimizer_params)
         self._replicas = Replicas(self._optimizer, len(self._contexts))
         self._scale = self._optimizer.rescale_grad
+        if isinstance(kvstore, str):
+            check(kvstore)  # it is made by the first step
         self._wanted_store = kvstore
         self._wanted_place = update_on_kvstore
         self._compression_params = compression_params

@@ -12,6 +12,7 @@ import mx_kvstore
 from mx_core.errors import ArgumentError, SettingError
 from mx_core.files import atomic_write
 from mx_kvstore import KVStoreBase
+from mx_kvstore.factory import check
 from mx_kvstore.updater import load_states
 from mx_ndarray import NDArray, nd
 from mx_train.optimizer import Optimizer, Updater, get_updater
@@ -25,8 +26,11 @@ def store_for(kvstore: str | KVStoreBase | None, contexts: int) -> KVStoreBase |
     """The store of a name; None for a local one where one context leaves it nothing to sum."""
     if not isinstance(kvstore, str):
         return kvstore
-    alone = contexts == 1 and kvstore.startswith(("local", "device"))
-    return None if alone else mx_kvstore.create(kvstore)
+    if contexts != 1 or not kvstore.lower().startswith(("local", "device")):
+        made: KVStoreBase = mx_kvstore.create(kvstore)
+        return made
+    check(kvstore)
+    return None
 
 
 def in_store_by_default() -> bool:
