@@ -112,6 +112,20 @@ def test_no_row_of_numbers_breaks_the_reader_of_labels(row):
     assert len(objects) and objects.shape[1] >= 5 and labels.with_area(objects).all()
 
 
+@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_objects_without_finite_numbers_are_left_out(tmp_path, place, value):
+    torn = np.array([1, 0.2, 0.2, 0.7, 0.7], np.float32)
+    torn[place] = value
+    files = packed(tmp_path, [2, 5, *torn, 3, 0.1, 0.1, 0.9, 0.9])
+    (batch,) = ImageDetRecordIter(
+        **files, data_shape=(3, 8, 8), batch_size=1, rand_mirror_prob=1, rand_pad_prob=1
+    )
+    found = batch.label[0].asnumpy()
+    assert np.isfinite(found).all() and found[0, 3] == 2 + 5 and found[0, 6] == 3
+    assert len(list(made(batch_size=1, **files).draw_next())) == 1
+
+
 def test_label_of_a_list_file_and_objects_of_several_widths(tmp_path):
     files = packed(tmp_path, [2, 5, 0, 0, 0, 1, 1], [2, 6, 1, 0, 0, 1, 1, 9, 2, 0, 0, 1, 1, 8])
     assert made(**files).next().label[0].asnumpy().tolist() == [

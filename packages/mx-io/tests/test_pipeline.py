@@ -144,6 +144,22 @@ def test_what_breaks_the_contract_is_named():
         def read(self, positions):
             return [Example(np.zeros((4, 5, 3)), 0.0) for _ in positions]
 
+    class Lazy(Numbers):
+        def read(self, positions):
+            return (Example(b"") for _ in positions)
+
+    class Keyed(Numbers):
+        def key(self, position):
+            return -1 - position
+
+    with pytest.raises(
+        MXNetError, match=r"Lazy\.read: expected \d examples, got a generator; the source breaks"
+    ):
+        made(Lazy(3)).next()
+    with pytest.raises(
+        MXNetError, match=r"example 0: Keyed\.key: expected 0 to 2\*\*64 - 1, got -1; the source"
+    ):
+        made(Keyed(3)).next()
     with pytest.raises(MXNetError, match=r"Short\.read: expected \d examples, got 0; the source breaks"):
         made(Short(3)).next()
     with pytest.raises(MXNetError, match=r"example 0: KeyError: 'x'"):

@@ -163,7 +163,7 @@ class DetFiller(ImageFiller):
         if self._wanted > 0 and len(row) != self._wanted:
             raise FileFormatError(f"expected {self._wanted} labels (label_width), got {len(row)}")
         head, objects = split_label(row)
-        key = self._source.key(position)
+        key = self._key(position)
         image, _ = self._pixels(example.data, number, key)
         draw = np.random.Generator(np.random.Philox(key=[self._seed, number], counter=[0, 0, 0, key]))
         image, objects = self._steps.apply(image, objects, draw)

@@ -114,10 +114,11 @@ class ImageFiller:
         except Exception as error:
             let_pass(error)
             return [self._read_one(position) for position in positions]
-        if len(examples) != len(positions):
+        found = len(examples) if hasattr(examples, "__len__") else f"a {type(examples).__name__}"
+        if found != len(positions):
             raise MXNetError(
                 f"[{self.op}] {type(self._source).__name__}.read: expected {len(positions)} examples, got "
-                f"{len(examples)}; the source breaks its contract"
+                f"{found}; the source breaks its contract"
             )
         return examples
 
@@ -136,9 +137,17 @@ class ImageFiller:
         else:
             out.label[slot] = self._label(label)
         out.index[slot] = example.number
-        key = self._source.key(position)
+        key = self._key(position)
         image, whole = self._pixels(example.data, number, key)
         self._augmentation.apply(image, out.data[slot], self._seed, number, key, whole)
+
+    def _key(self, position: int) -> int:
+        key = self._source.key(position)
+        if not 0 <= key < 2**64:
+            raise MXNetError(
+                f"{type(self._source).__name__}.key: expected 0 to 2**64 - 1, got {key}; the source breaks its contract"
+            )
+        return key
 
     def _pixels(self, data: Any, number: int, key: int) -> tuple[npt.NDArray[np.uint8], tuple[int, int]]:
         """The image with the channels that are wanted, and its height and width before it was made smaller."""

@@ -42,7 +42,7 @@ def drawn(
     if clip:
         picture = picture.clip(0, 255)
     height, width, channels = picture.shape
-    for row in objects[objects[:, 0] >= 0]:
+    for row in objects[(objects[:, 0] >= 0) & np.isfinite(objects[:, :5]).all(axis=1)]:
         kind = int(row[0])
         colour = _COLOURS[kind % len(_COLOURS)] if color is None else color
         value = np.resize(np.asarray(colour, np.float32), channels)
