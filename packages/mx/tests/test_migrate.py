@@ -75,6 +75,12 @@ def test_a_program_that_runs_as_it_is_has_no_findings():
             [(2, "mx.gluon.model_zoo.vision.resnet18_v1", "different")],
         ),
         ("import mxnet as mx\nm.fit(1, kvstore='nccl')", [(2, ".fit", "absent")]),
+        ("import mxnet as mx\nmx.optimizer.SGD(learning_rte=1)", [(2, "mx.optimizer.SGD", "different")]),
+        ("import mxnet as mx\nmx.opt.create('sgd', lr=1)", [(2, "mx.opt.create", "different")]),
+        ("import mxnet as mx\nmx.optimizer.create('sdg')", [(2, "mx.optimizer.create", "different")]),
+        ("from mxnet import gluon\ngluon.Trainer(p, 'adam', {'beta': 1})", [(2, "mx.gluon.Trainer", "different")]),
+        ("import mxnet as mx\nm.fit(1, optimizer='adam', optimizer_params={'momentum': 1})", [(2, ".fit", "different")]),
+        ("m.init_optimizer(optimizer_params=(('lr', 1),))", [(1, ".init_optimizer", "different")]),
         ("import os\nos.environ['MXNET_NO_SUCH']", [(2, "MXNET_NO_SUCH", "different")]),
         ("from mxnet import *\nnp.ones(2)\nnd.ones(2)", [(2, "mx.np", "absent")]),
     ],
@@ -101,6 +107,9 @@ def test_what_is_found(source, findings):
         "vision.resnet18_v1(pretrained=False)\nnn.Embedding(3, 4, sparse_grad=False)",
         "from torchvision import models\nmodels.resnet18(pretrained=True)",
         "from mxnet import *\nnumbers.nosuch",
+        "import mxnet as mx\nmx.optimizer.SGD(learning_rate=1, momentum=0.9, wd=0.1, **more)",
+        "import mxnet as mx\nm.fit(1, optimizer=own, optimizer_params={'lr': 1})\nm.fit(1, optimizer_params=dict(wd=1))",
+        "from mxnet import gluon\ngluon.Trainer(*given)\ngluon.Trainer(p, 'ADAM', {'beta1': 1, **more})",
     ],
 )  # fmt: skip
 def test_what_is_left_alone(source):
@@ -113,6 +122,12 @@ def test_advice_says_what_there_is_instead():
     findings = examine_source("import mxnet as mx\nmx.kv.create('nccl')")
     (told,) = [each.advice for each in findings if each.state == "absent"]
     assert told == "no KVStore is named 'nccl'; `device`, or `dist_device_sync` for several machines"
+
+
+def test_arguments_of_optimizers_are_told_the_nearest_ones():
+    (finding,) = examine_source("from mxnet import gluon\ngluon.Trainer(p, 'sgd', {'learning_rte': 1})")
+    assert finding.advice.startswith("SGD: unknown arguments: learning_rte; known: momentum, ")
+    assert finding.advice.endswith("Did you mean 'learning_rate'?")
 
 
 def test_names_of_distributed_stores_without_and_with_their_plugin(monkeypatch):

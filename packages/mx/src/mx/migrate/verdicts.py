@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
 import mx
+from mx.migrate import optimizers
 from mx_core import environment, plugins
 from mx_core.errors import MXNetError
 
@@ -116,10 +117,14 @@ def of_call(name: str, call: ast.Call) -> Iterator[Verdict]:
                 yield Verdict(state, _SPARSE_GRADIENT)
     if here is mx.kv.create and call.args:
         yield from _of_store(call.args[0])
+    for advice in optimizers.of_call(here, call):
+        yield Verdict("different", advice)
 
 
 def of_arguments(call: ast.Call) -> Iterator[Verdict]:
-    """What is to be said of the arguments of any call: kinds of storage, stores."""
+    """What is to be said of the arguments of any call: kinds of storage, stores, those of optimizers."""
+    for advice in optimizers.of_method(call):
+        yield Verdict("different", advice)
     for keyword in call.keywords:
         match keyword:
             case ast.keyword(arg="stype" | "grad_stype", value=ast.Constant(value=str(kind))):
