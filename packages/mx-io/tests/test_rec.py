@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import struct
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -156,6 +158,22 @@ def test_check_tells_what_is_damaged(torn):
     assert status == 1 and "7 intact records, 3 damaged places" in said
     assert "another one begins before its end" in said and "index: key 90: no intact record at byte" in said
     assert f"record at byte {offsets[6]}: [decode] expected an image" in said
+    assert (
+        "not decoded" not in said
+        and "; images were not decoded, which --images does\n" in run("check", torn)[1]
+    )
+
+
+def test_who_stops_reading_gets_no_error(tmp_path):
+    path = tmp_path / "many.rec"
+    with MXRecordIO(path, "w") as record:
+        for i in range(2000):
+            record.write(pack(IRHeader(0, float(i), i, 0), b"x"))
+    command = [sys.executable, "-m", "mx_core.cli", "rec", "cat", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert json.loads(process.stdout.readline())["id"] == 0
+        process.stdout.close()
+        assert process.stderr.read() == ""
 
 
 def test_repair_keeps_what_is_intact_with_its_keys(torn, tmp_path):

@@ -65,6 +65,8 @@ def im2rec(prefix: str, root: str, listing: bool, **options: Any) -> None:
         lists = _lists(Path(prefix))
         for lst in lists:
             _pack_one(lst, root, options)
+    except BrokenPipeError:  # nobody reads on, which click takes for the end
+        raise
     except (MXNetError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
