@@ -146,12 +146,24 @@ def test_every_graph_computes_in_the_type_that_was_said():
     assert amp.target() is None
 
 
+def test_another_type_later_is_told(everywhere, recwarn):
+    amp.init()
+    assert not recwarn.list
+    told = (
+        r"target_dtype: expected bfloat16 again, got float16, which counts from now on: what is bound stays"
+    )
+    with pytest.warns(UserWarning, match=told):
+        amp.init("float16")
+    assert amp.target() == "float16"
+
+
 def rounded(array, dtype):
     return array.astype(dtype).astype("float32").asnumpy()
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_products_of_arrays_compute_in_it_and_are_float32(everywhere, dtype):
+    passes.always("amp", False)
     amp.init(dtype)
     rng = np.random.default_rng(0)
     x, w = nd.array(rng.standard_normal((4, 6))), nd.array(rng.standard_normal((3, 6)))

@@ -6,6 +6,7 @@ bfloat16 has the range of float32, so losses need no scaling. Those of float16 d
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 from mx_core.errors import ArgumentError
@@ -45,10 +46,20 @@ def init(
     ------
     ArgumentError  another type
     UnknownOperatorError  an operator does not exist
+
+    Warns
+    -----
+    UserWarning  it was called before with the other type
     """
     if target_dtype not in _TYPES:
         raise ArgumentError(
             f"[amp.init] target_dtype: expected one of {', '.join(_TYPES)}, got {target_dtype!r}"
+        )
+    if (before := target()) not in (None, target_dtype):
+        warnings.warn(
+            f"[amp.init] target_dtype: expected {before} again, got {target_dtype}, which counts from now on: what is "
+            f"bound stays in {before}, and a Trainer keeps the scaling of its init_trainer",
+            stacklevel=2,
         )
     cast_rules.use(cast_rules.lists_from(target_precision_ops, fp32_ops, conditional_fp32_ops), target_dtype)
     passes.always("amp")

@@ -90,7 +90,7 @@ def _checked(content: Any) -> tuple[dict[str, Any], bytes, Arrays]:
     expected = content.pop(_CHECKSUM).asnumpy().tobytes()
     if (found := _checksum(content)) != expected:
         raise FileFormatError(
-            f"the file is damaged: the checksum of what it holds is {found.decode()}, and it says {expected!r:.80}"
+            f"the file is damaged: the checksum of what it holds is {_shown(found)}, and it says {_shown(expected)}"
         )
     place = json.loads(content["place"].asnumpy().tobytes())
     if not isinstance(place, dict) or place.get("version") != VERSION:
@@ -111,6 +111,10 @@ def _checked(content: Any) -> tuple[dict[str, Any], bytes, Arrays]:
     if place["iterator"] is not None:
         place["iterator"] |= data
     return place, states, arrays
+
+
+def _shown(checksum: bytes) -> str:
+    return ascii(checksum.decode("latin-1"))[1:-1][:80]
 
 
 def _check(place: Mapping[str, Any]) -> None:
