@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from mx_core import cpu
-from mx_core.errors import ArgumentError, DTypeError
+from mx_core.errors import ArgumentError, DTypeError, ShapeError
 from mx_io.io import DataBatch, DataDesc
 from mx_ndarray import nd
 from mx_symbol import sym
 from mx_train import metric
 from mx_train.module.executor_group import DataParallelExecutorGroup
+from mx_train.monitor import Monitor
 
 CONTEXTS = [cpu(0), cpu(1)]
 
@@ -68,8 +69,10 @@ def test_requests_of_fixed_parameters_and_without_training() -> None:
     assert set(group(network("a", "b"), names, for_training=False).grad_req.values()) == {"null"}
     each = group(network("a", "b"), names, grad_req={"a_weight": "add"})
     assert each.grad_req == {"data": "write", "a_weight": "add", "b_weight": "write"}
-    with pytest.raises(ArgumentError, match="state_names"):
-        group(network("a"), ["a_weight"], state_names=["data"])
+    with pytest.raises(ArgumentError, match="state_names: x: not among the arguments data, a_weight"):
+        group(network("a"), ["a_weight"], state_names=["x"])
+    with pytest.raises(ArgumentError, match=r"group2ctxs is an argument of mx.mod.Module"):
+        group(network("a"), ["a_weight"], group2ctxs={"g": cpu(0)})
 
 
 def test_requests_that_are_named_count_whatever_is_trained() -> None:
@@ -122,3 +125,68 @@ def test_shapes_and_metrics_of_outputs() -> None:
         accuracy = metric.Accuracy()
         made.update_metric(accuracy, given, pre_sliced=sliced)
         assert accuracy.get() == ("accuracy", 0.75)
+
+
+def test_other_shapes_keep_parameters_and_gradients() -> None:
+    made = group(network("a"), ["a_weight"], grad_req="add")
+    made.set_params({"a_weight": nd.array(np.eye(3))})
+    weights = [executor.arg_dict["a_weight"] for executor in made.execs]
+    gradients = made.grad_arrays
+    bound = made.execs
+    made.reshape([("data", (4, 3))], None)
+    assert made.execs is bound
+    for rows in (6, 2):
+        made.reshape([("data", (rows, 3))], None)
+        assert made.batch_size == rows and made.slices == [slice(0, rows // 2), slice(rows // 2, rows)]
+        x = nd.array(np.arange(3 * rows).reshape(rows, 3))
+        made.forward(DataBatch([x]))
+        assert made.get_outputs()[0].asnumpy().tolist() == x.asnumpy().tolist()
+        made.backward([nd.ones((rows, 3))])
+    assert (
+        gradients is not None
+        and (gradients[0][0].asnumpy()[0] == [0 + 3 + 6 + 0, 1 + 4 + 7 + 1, 2 + 5 + 8 + 2]).all()
+    )
+    weights[0][:] = 5
+    assert (made.execs[0].arg_dict["a_weight"].asnumpy() == 5).all()
+    with pytest.raises(ShapeError, match="a batch of 1 for 2 contexts"):
+        made.reshape([("data", (1, 3))], None)
+    assert made.batch_size == 2
+    made.bind_exec([("data", (4, 3))], None)
+    assert made.execs[0].arg_dict["a_weight"] is not weights[0]
+    assert made.decide_slices(
+        [DataDesc("data", (3, 8), layout="NT"), DataDesc("mask", (8, 3), layout="TN")]
+    ) == [0, 1]
+    assert made.slices == [slice(0, 2), slice(2, 3)]
+
+
+def test_monitors_go_with_other_shapes() -> None:
+    made = group(network("a"), ["a_weight"])
+    made.install_monitor(Monitor(1, stat_func=lambda x: x.sum(), pattern=".*output"))
+    monitor = made._monitors[0]
+    made.reshape([("data", (6, 3))], None)
+    monitor.tic()
+    made.forward(DataBatch([nd.ones((6, 3))]))
+    assert [name for _, name, _ in monitor.toc()] == ["a_output", "a_output"]
+
+
+def test_states() -> None:
+    symbol = sym.Variable("data") + sym.Variable("state")
+    made = group(symbol, [], inputs_need_grad=False, state_names=["state"])
+    assert made.grad_req == {"data": "null", "state": "null"}
+    made.set_states(value=2)
+    made.forward(DataBatch([nd.ones((4, 3))]))
+    assert (made.get_outputs()[0].asnumpy() == 3).all() and made.get_outputs(begin=1) == []
+    whole = nd.array(np.arange(12).reshape(4, 3))
+    made.set_states([whole])
+    assert made.get_states()[0].asnumpy().tolist() == whole.asnumpy().tolist()
+    (parts,) = made.get_states(merge_multi_context=False)
+    assert [part.shape for part in parts] == [(2, 3), (2, 3)]
+    made.set_states([[nd.zeros((2, 3)), nd.ones((2, 3))]])
+    assert made.get_states()[0].asnumpy()[:, 0].tolist() == [0, 0, 1, 1]
+    for given, value in ((None, None), ([whole], 1)):
+        with pytest.raises(ArgumentError, match="expected states or a value, got (neither|both)"):
+            made.set_states(given, value)
+    with pytest.raises(ArgumentError, match=r"expected 1 states \(state\), got 2"):
+        made.set_states([whole, whole])
+    with pytest.raises(ShapeError, match=r"'state': bound with shape \(2, 3\), got \(1, 3\)"):
+        made.set_states([[nd.ones((1, 3))] * 2])

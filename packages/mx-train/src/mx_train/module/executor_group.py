@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -238,6 +239,8 @@ class DataParallelExecutorGroup(ExecutorGroup):
         Parameters without gradients.
     grad_req : str, sequence of str or mapping of str to str
         Of arguments with gradients; what a mapping or a sequence (of all arguments) says of one counts in any case.
+    state_names : sequence of str, optional
+        Arguments that are states: `set_states` sets them, and they have no gradients.
 
     Attributes
     ----------
@@ -246,7 +249,7 @@ class DataParallelExecutorGroup(ExecutorGroup):
 
     Raises
     ------
-    ArgumentError  `state_names` or `group2ctxs` is given: `Module` has states and groups; `workload`, `grad_req` or
+    ArgumentError  `group2ctxs` is given: `Module` has groups; a state is no argument; `workload`, `grad_req` or
                    `shared_group` is of another number of contexts or arguments
     ShapeError     as of `ExecutorGroup`
     """
@@ -268,11 +271,14 @@ class DataParallelExecutorGroup(ExecutorGroup):
         state_names: Sequence[str] | None = None,
         group2ctxs: Any = None,
     ) -> None:
-        if state_names or group2ctxs:
+        if group2ctxs:
+            raise ArgumentError("[DataParallelExecutorGroup] group2ctxs is an argument of mx.mod.Module here")
+        self.logger, self.workload, self.state_names = logger, list(workload), list(state_names or ())
+        if strange := set(self.state_names) - set(symbol.list_arguments()):
             raise ArgumentError(
-                "[DataParallelExecutorGroup] state_names and group2ctxs are arguments of mx.mod.Module here"
+                f"[DataParallelExecutorGroup] state_names: {', '.join(sorted(strange))}: not among the arguments "
+                f"{', '.join(symbol.list_arguments())}"
             )
-        self.logger = logger
         self.shared_data_arrays: list[dict[str, NDArray]] = (
             [{} for _ in contexts] if shared_group is None else shared_group.shared_data_arrays
         )
@@ -291,12 +297,114 @@ class DataParallelExecutorGroup(ExecutorGroup):
             trained |= {d.name for d in data}
         self.inputs_need_grad, self.fixed_param_names = inputs_need_grad, list(fixed_param_names or ())
         requests = _requests(symbol.list_arguments(), grad_req if for_training else "null", trained)
-        super().__init__(
-            symbol, contexts, data, labels, requests, shared_group, list(param_names), workload,
-            self.shared_data_arrays,
-        )  # fmt: skip
-        self.param_names = [name for name in self.arg_names if name in set(param_names)]
         self._training = for_training
+        self._names_of_parameters = list(param_names)
+        self._bind(symbol, contexts, data, labels, requests, shared_group)
+
+    def _bind(
+        self,
+        symbol: Symbol,
+        contexts: Sequence[Context],
+        data: Sequence[DataDesc],
+        labels: Sequence[DataDesc],
+        requests: Mapping[str, str],
+        shared: ExecutorGroup | None,
+    ) -> None:
+        names = self._names_of_parameters
+        ExecutorGroup.__init__(
+            self,
+            symbol,
+            contexts,
+            data,
+            labels,
+            requests,
+            shared,
+            names,
+            self.workload,
+            self.shared_data_arrays,
+        )
+        self.param_names = [name for name in self.arg_names if name in set(names)]
+        self.output_names = symbol.list_outputs()
+        self.num_outputs = len(self.output_names)
+
+    def bind_exec(
+        self,
+        data_shapes: Shapes,
+        label_shapes: Shapes | None,
+        shared_group: DataParallelExecutorGroup | None = None,
+        reshape: bool = False,
+    ) -> None:
+        """Binds executors for other shapes; with `reshape`, to the parameters and the memory of those that were bound.
+
+        Raises
+        ------
+        ShapeError  as of `ExecutorGroup`; what was bound stays
+        """
+        made = copy.copy(self)
+        data, labels = [described(d) for d in data_shapes], [described(d) for d in label_shapes or ()]
+        shared = self if reshape else shared_group
+        made._bind(self.symbol, self.contexts, data, labels, self.grad_req, shared)
+        made.take_monitors(self)
+        vars(self).update(vars(made))
+
+    def reshape(self, data_shapes: Shapes, label_shapes: Shapes | None) -> None:
+        """Binds executors for other shapes to the same parameters; nothing is done where shapes are those bound."""
+        data, labels = [described(d) for d in data_shapes], [described(d) for d in label_shapes or ()]
+        if (data, labels) != (self.data_shapes, self.label_shapes):
+            self.bind_exec(data, labels, reshape=True)
+
+    def decide_slices(self, data_shapes: Shapes) -> list[int]:
+        """Sets `batch_size` and `slices` for data of some shapes; the axes of the batch, -1 for data without one.
+
+        Raises
+        ------
+        ShapeError  data differ in the size of the batch, or it is smaller than the number of contexts
+        """
+        data = [described(d) for d in data_shapes]
+        size = _batch_size(data)
+        self.batch_size, self.slices = size, _slices(size, self.workload)
+        return [_batch_axis(d) for d in data]
+
+    # ---- states ----
+
+    @property
+    def state_arrays(self) -> list[list[NDArray]]:
+        """The states, each on every context."""
+        return self.arrays(self.state_names, "arg_dict")
+
+    def get_states(self, merge_multi_context: bool = True) -> list[Any]:
+        """States of the whole batch, or of each context."""
+        return list(self.joined_arrays(self.state_names) if merge_multi_context else self.state_arrays)
+
+    def set_states(
+        self, states: Sequence[NDArray | Sequence[NDArray]] | None = None, value: float | None = None
+    ) -> None:
+        """Sets the states to what `get_states` gives, merged or not, or all elements to a number; asynchronous.
+
+        Raises
+        ------
+        ArgumentError  both are given, or neither, or another number of states
+        ShapeError     a state has another shape
+        """
+        if (states is None) == (value is None):
+            raise ArgumentError(
+                "[set_states] expected states or a value, got " + ("neither" if states is None else "both")
+            )
+        if states is not None and len(states) != len(self.state_names):
+            raise ArgumentError(
+                f"[set_states] expected {len(self.state_names)} states ({', '.join(self.state_names)}), got "
+                f"{len(states)}"
+            )
+        for i, (name, arrays) in enumerate(zip(self.state_names, self.state_arrays, strict=True)):
+            given = None if states is None else states[i]
+            for k, (array, part) in enumerate(zip(arrays, self.slices, strict=True)):
+                if given is None:
+                    array[:] = value
+                else:
+                    own = self._cut(given, 0, part) if isinstance(given, NDArray) else given[k]
+                    _checked({name: own}, name, array.shape).copyto(array)
+
+    # ---- computing ----
 
     def forward(  # type: ignore[override]  # MXNet's takes the batch
         self, data_batch: DataBatch, is_train: bool | None = None
@@ -305,9 +413,11 @@ class DataParallelExecutorGroup(ExecutorGroup):
         self.load([(data_batch.data, data_batch.label or [])])
         super().forward(self._training if is_train is None else is_train)
 
-    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """Outputs of the whole batch, or of each context."""
-        return list(self.outputs() if merge_multi_context else self.separate_outputs())
+    def get_outputs(
+        self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None
+    ) -> list[Any]:
+        """Outputs of the whole batch, or of each context; those from `begin` to before `end`."""
+        return list(self.outputs() if merge_multi_context else self.separate_outputs())[begin:end]
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Gradients of the data of the whole batch, or of each context."""
