@@ -27,7 +27,8 @@ def test_objects_of_the_program(path: Path, trace: Trace) -> None:
     frame.start()
     counter += 3
     counter -= 1
-    domain.new_marker("best").mark("global")
+    for scope in ("global", "process", "thread", "task", "marker"):
+        domain.new_marker("best").mark(scope)
     frame.stop()
     task.stop()
     with profiler.Event("decode") as event:
@@ -37,7 +38,7 @@ def test_objects_of_the_program(path: Path, trace: Trace) -> None:
     assert begin["name"] == "epoch" and begin["id"] == end["id"] and begin["ts"] <= end["ts"]
     assert [(e["cat"], e["name"]) for e in trace(path, "X")] == [("frame", "batch"), ("event", "decode")]
     assert [e["args"] for e in trace(path, "C")] == [{"images": 5}, {"images": 8}, {"images": 7}]
-    assert [(e["name"], e["s"]) for e in trace(path, "i")] == [("best", "g")]
+    assert [(e["name"], e["s"]) for e in trace(path, "i")] == [("best", each) for each in "gpttt"]
     names = {e["args"]["name"] for e in trace(path, "M")}
     assert {"training", "event"} <= names
 

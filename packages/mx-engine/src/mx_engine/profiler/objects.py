@@ -191,18 +191,18 @@ class Marker:
 
         Parameters
         ----------
-        scope : {'global', 'process', 'thread', 'task'}
-            How far the mark reaches in the trace; a task's mark is its thread's.
+        scope : {'global', 'process', 'thread', 'task', 'marker'}
+            How far the mark reaches in the trace; that of a task or of the marker alone is its thread's.
 
         Raises
         ------
         ArgumentError
             Another scope.
         """
-        if scope == "task":
+        if scope in ("task", "marker"):
             scope = "thread"
         if scope not in ("global", "process", "thread"):
-            known = "global, process, thread, task"
+            known = "global, process, thread, task, marker"
             raise ArgumentError(f"[Marker.mark] scope: expected one of {known}, got {scope!r}")
         thread = threading.get_native_id()
         current().add(Mark(self._domain.name, scoped(self.name), thread, time.monotonic_ns(), scope))
