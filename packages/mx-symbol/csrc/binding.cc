@@ -11,19 +11,24 @@
 namespace mx::symbol {
 namespace {
 
-// Sorted, each once, without those of another such list.
-std::vector<mx_variable*> distinct(std::vector<mx_variable*> list, const std::vector<mx_variable*>& without = {}) {
+// Sorts a list and leaves each once, without those of another such list.
+void make_distinct(std::vector<mx_variable*>& list, const std::vector<mx_variable*>& without = {}) {
   std::sort(list.begin(), list.end());
   list.erase(std::unique(list.begin(), list.end()), list.end());
   const auto other = [&](mx_variable* each) { return std::binary_search(without.begin(), without.end(), each); };
   if (!without.empty()) list.erase(std::remove_if(list.begin(), list.end(), other), list.end());
+}
+
+std::vector<mx_variable*> distinct(std::vector<mx_variable*> list, const std::vector<mx_variable*>& without = {}) {
+  make_distinct(list, without);
   return list;
 }
 
 mx_tensor described(const Program& program, mx_array* array, int32_t allocate) {
   const mx_invoke_api* invoke = program.tables().invoke;
-  mx_tensor whole{};
-  mx_error error{};
+  mx_tensor whole;
+  mx_error error;  // is only written when something fails
+  error.message[0] = '\0';
   check(invoke->array_tensor(invoke->self, array, allocate, &whole, &error), error);
   return whole;
 }
@@ -49,12 +54,6 @@ bool overwrites(const Program& program, const Segment& segment, uint32_t array, 
 // Memory for those of a segment's arrays that have none.  What may be read before it is written is cleared, and first:
 // two arrays may lie in one piece of memory.
 void allocate(const Program& program, const Segment& segment, const std::vector<mx_array*>& arrays) {
-  bool missing = false;
-  for (const uint32_t array : segment.arrays) {
-    const mx_tensor whole = described(program, arrays[array], 0);
-    missing = missing || (whole.data == nullptr && whole.bytes != 0);
-  }
-  if (!missing) return;
   for (const bool cleared : {true, false}) {
     for (const uint32_t array : segment.arrays) {
       const mx_tensor whole = described(program, arrays[array], 0);
@@ -100,87 +99,135 @@ std::unique_ptr<Binding::Job> Binding::take_job() {
   return job;
 }
 
-Binding::Binding(std::shared_ptr<const Program> program, std::vector<mx_array*> arrays, std::shared_ptr<Memo> memo,
-                 uint32_t only)
-    : program_(std::move(program)), arrays_(std::move(arrays)), memo_(std::move(memo)), only_(only) {
+Binding::Binding(std::shared_ptr<const Program> program, uint32_t only)
+    : program_(std::move(program)), only_(only) {
   if (!program_->sealed()) throw Error(MX_ERROR_VALUE, "[Program] is not sealed");
-  if (only_ != kAllParts) program_->part(only_);
-  if (memo_ == nullptr) memo_ = std::make_shared<Memo>(*program_);
-  check_arrays();
-  tensors_ = program_->tensors();
-  const mx_engine_api* engine = program_->tables().engine;
-  for (size_t i = 0; i < program_->branches().size(); ++i) {
-    done_.push_back(engine->new_variable(engine->self));
-    if (done_.back() == nullptr) throw std::bad_alloc();
+  const std::vector<Segment>& segments = program_->segments();
+  uint32_t begin = 0, end = static_cast<uint32_t>(program_->nodes().size());
+  if (only_ != kAllParts) {
+    const Part& part = program_->part(only_);
+    begin = part.begin == part.end ? end : segments[part.begin].begin;
+    if (part.begin != part.end) end = segments[part.end - 1].end;
   }
-  segments_.resize(program_->segments().size());
+  first_tensor_ = program_->first_tensor(begin);
+  const mx_tensor* tensors = program_->tensors().data();
+  tensors_.assign(tensors + first_tensor_, tensors + program_->first_tensor(end));
+  segments_.resize(segments.size());
   for (uint32_t k = 0; k < program_->parts().size(); ++k) {
     if (!has(k)) continue;
     const Part& part = program_->parts()[k];
-    for (uint32_t i = part.begin; i < part.end; ++i) segments_[i] = bound_segment(program_->segments()[i]);
+    for (uint32_t i = part.begin; i < part.end; ++i) segments_[i].addresses.resize(segments[i].arrays.size());
+  }
+}
+
+Binding::Binding(std::shared_ptr<const Program> program, std::vector<mx_array*> arrays, std::shared_ptr<Memo> memo,
+                 uint32_t only)
+    : Binding(std::move(program), only) {
+  take(arrays.data(), arrays.size(), memo == nullptr ? std::make_shared<Memo>(*program_) : std::move(memo));
+}
+
+void Binding::take(mx_array* const* arrays, size_t n_arrays, std::shared_ptr<Memo> memo) {
+  check_arrays(arrays, n_arrays);
+  arrays_.assign(arrays, arrays + n_arrays);
+  const mx_invoke_api* invoke = program_->tables().invoke;
+  for (mx_array* array : arrays_) invoke->array_retain(invoke->self, array);
+  memo_ = std::move(memo);
+  const mx_engine_api* engine = program_->tables().engine;
+  for (size_t i = 0; i < program_->branches().size(); ++i) {
+    mx_variable* token = engine->new_variable(engine->self);
+    if (token == nullptr) throw std::bad_alloc();
+    done_.push_back(token);
+  }
+  for (uint32_t k = 0; k < program_->parts().size(); ++k) {
+    if (!has(k)) continue;
+    const Part& part = program_->parts()[k];
+    for (uint32_t i = part.begin; i < part.end; ++i) bind_segment(i);
   }
   if (!done_.empty()) bind_barriers();
   if (engine->is_naive(engine->self) != 0) {
     bind_whole();
-  } else {
-    stripes_ = PushLocks::of(handed_over());
+    return;
   }
+  handed_over_.clear();
+  append_variables(program_->handed_over(), handed_over_);
+  PushLocks::find(handed_over_, stripes_);
+}
+
+void Binding::release_arrays() noexcept {
   const mx_invoke_api* invoke = program_->tables().invoke;
-  for (mx_array* array : arrays_) invoke->array_retain(invoke->self, array);
+  for (mx_array* array : arrays_) invoke->array_release(invoke->self, array);
+  arrays_.clear();
+}
+
+// Tokens of branches may have failed, and a naive engine has what it runs bound in another way: such bindings are made
+// anew.
+std::shared_ptr<Binding> Binding::of_call(const std::shared_ptr<const Program>& program, mx_array* const* arrays,
+                                          size_t n_arrays, const std::shared_ptr<Memo>& memo, uint32_t part) {
+  const mx_engine_api* engine = program->tables().engine;
+  const bool again = memo != nullptr && program->branches().empty() && engine->is_naive(engine->self) == 0;
+  if (!again) {
+    return std::make_shared<Binding>(program, std::vector<mx_array*>(arrays, arrays + n_arrays), memo, part);
+  }
+  std::unique_ptr<Binding> binding = memo->idle().take(part);
+  if (binding == nullptr) binding.reset(new Binding(program, part));
+  binding->take(arrays, n_arrays, memo);
+  return {binding.release(), &Binding::retire};
+}
+
+void Binding::retire(Binding* binding) noexcept {
+  std::unique_ptr<Binding> idle(binding);
+  idle->release_arrays();
+  const std::shared_ptr<Memo> memo = std::move(idle->memo_);  // what is idle keeps no memo, which would keep itself
+  const uint32_t part = idle->only_;
+  memo->idle().give(part, std::move(idle));
 }
 
 Binding::~Binding() {
-  const mx_invoke_api* invoke = program_->tables().invoke;
-  for (mx_array* array : arrays_) invoke->array_release(invoke->self, array);
+  release_arrays();
   const mx_engine_api* engine = program_->tables().engine;
   for (mx_variable* token : done_) {
     engine->delete_variable(engine->self, token, program_->context(), [](void*) {}, nullptr);
   }
 }
 
-void Binding::check_arrays() const {
+void Binding::check_arrays(mx_array* const* arrays, size_t n_arrays) const {
   const std::vector<size_t>& wanted = program_->array_bytes();
-  if (arrays_.size() != wanted.size()) {
+  if (n_arrays != wanted.size()) {
     throw Error(MX_ERROR_VALUE, "[Program] expected " + std::to_string(wanted.size()) +
-                                    " arrays, got " + std::to_string(arrays_.size()));
+                                    " arrays, got " + std::to_string(n_arrays));
   }
-  const mx_invoke_api* invoke = program_->tables().invoke;
-  for (size_t i = 0; i < arrays_.size(); ++i) {
-    mx_tensor whole{};
-    mx_error error{};
-    check(invoke->array_tensor(invoke->self, arrays_[i], 0, &whole, &error), error);
-    if (whole.bytes < wanted[i]) {
+  for (size_t i = 0; i < n_arrays; ++i) {
+    const size_t bytes = described(*program_, arrays[i], 0).bytes;
+    if (bytes < wanted[i]) {
       throw Error(MX_ERROR_SHAPE, "[Program] array " + std::to_string(i) + ": expected " +
-                                      std::to_string(wanted[i]) + " bytes, got " +
-                                      std::to_string(whole.bytes));
+                                      std::to_string(wanted[i]) + " bytes, got " + std::to_string(bytes));
     }
   }
 }
 
-std::vector<mx_variable*> Binding::variables(const std::vector<uint32_t>& arrays) const {
+void Binding::append_variables(const std::vector<uint32_t>& arrays, std::vector<mx_variable*>& list) const {
   const mx_invoke_api* invoke = program_->tables().invoke;
-  std::vector<mx_variable*> list;
-  list.reserve(arrays.size() + 1);
   for (const uint32_t array : arrays) {
     list.push_back(invoke->array_variable(invoke->self, arrays_[array]));
   }
-  return list;
 }
 
 // Arrays may share a variable (views of one chunk); the engine wants each variable once.  A branch reads
 // the arenas it works on: so it runs at the same time as other branches, and after whatever wrote all of them.
-Binding::Bound Binding::bound_segment(const Segment& segment) const {
-  std::vector<mx_variable*> writes = variables(segment.writes), reads = variables(segment.reads);
+void Binding::bind_segment(uint32_t index) {
+  const Segment& segment = program_->segments()[index];
+  Bound& bound = segments_[index];
+  bound.writes.clear();
+  bound.reads.clear();
+  append_variables(segment.writes, bound.writes);
+  append_variables(segment.reads, bound.reads);
   if (segment.branch != kNoBranch) {
-    writes.push_back(done_[segment.branch]);
-    for (const uint32_t branch : program_->branches()[segment.branch].after) reads.push_back(done_[branch]);
-    for (mx_variable* arena : variables(segment.shares)) reads.push_back(arena);
+    bound.writes.push_back(done_[segment.branch]);
+    for (const uint32_t branch : program_->branches()[segment.branch].after) bound.reads.push_back(done_[branch]);
+    append_variables(segment.shares, bound.reads);
   }
-  Bound bound;
-  bound.writes = distinct(std::move(writes));
-  bound.reads = distinct(std::move(reads), bound.writes);
-  bound.addresses.resize(segment.arrays.size());
-  return bound;
+  make_distinct(bound.writes);
+  make_distinct(bound.reads, bound.writes);
 }
 
 std::vector<uint32_t> Binding::arena_numbers() const {
@@ -194,26 +241,16 @@ std::vector<uint32_t> Binding::arena_numbers() const {
 // A part enters the arenas when nobody else is there, and not after a failure of an earlier part, of
 // which it may need what is there.
 void Binding::bind_barriers() {
-  const std::vector<uint32_t> arenas = arena_numbers();
+  std::vector<mx_variable*> arenas;
+  append_variables(arena_numbers(), arenas);
   for (const Part& part : program_->parts()) {
     std::vector<mx_variable*> earlier;
     for (uint32_t i = 0; i < part.begin; ++i) earlier.push_back(done_[program_->segments()[i].branch]);
     Bound bound;
-    bound.writes = distinct(variables(arenas));
+    bound.writes = distinct(arenas);
     bound.reads = distinct(std::move(earlier), bound.writes);
     barriers_.push_back(std::move(bound));
   }
-}
-
-// Where segments of a part hand values to each other.  Bindings with one memo share the arrays of prepared nodes.
-std::vector<mx_variable*> Binding::handed_over() const {
-  std::vector<mx_variable*> list = variables(arena_numbers());
-  for (const Segment& segment : program_->segments()) {
-    if (!segment.prepared) continue;
-    const std::vector<mx_variable*> kept = variables(segment.writes);
-    list.insert(list.end(), kept.begin(), kept.end());
-  }
-  return list;
 }
 
 // A naive engine runs at the push what it gets, which may push in turn: a lock around the pushes of a part would be
@@ -338,27 +375,29 @@ void Binding::submit(const Bound& bound, std::unique_ptr<Job> job, uint32_t flag
 // Writes the addresses of a segment's arrays into its tensors, where they have changed.
 void Binding::locate(uint32_t index) {
   const Segment& segment = program_->segments()[index];
-  allocate(*program_, segment, arrays_);
   std::vector<void*>& addresses = segments_[index].addresses;
-  bool moved = false;
-  for (size_t i = 0; i < addresses.size(); ++i) {
-    void* const now = described(*program_, arrays_[segment.arrays[i]], 0).data;
-    moved = moved || now != addresses[i];
-    addresses[i] = now;
+  bool moved = false, missing = false;
+  const auto look = [&] {
+    missing = false;
+    for (size_t i = 0; i < addresses.size(); ++i) {
+      const mx_tensor whole = described(*program_, arrays_[segment.arrays[i]], 0);
+      missing = missing || (whole.data == nullptr && whole.bytes != 0);
+      moved = moved || whole.data != addresses[i];
+      addresses[i] = whole.data;
+    }
+  };
+  look();
+  if (missing) {
+    allocate(*program_, segment, arrays_);
+    look();
   }
   if (!moved) return;
-  std::vector<void*> known(arrays_.size(), nullptr);
-  for (size_t i = 0; i < addresses.size(); ++i) known[segment.arrays[i]] = addresses[i];
-  const auto address = [&](uint32_t number) -> void* {
-    const Slot& slot = program_->slots()[number];
-    if (slot.array == kNoArray || known[slot.array] == nullptr) return nullptr;
-    return static_cast<char*>(known[slot.array]) + slot.offset;
-  };
-  for (uint32_t i = segment.begin; i < segment.end; ++i) {
-    const Node& node = program_->nodes()[i];
-    mx_tensor* tensor = &tensors_[program_->first_tensor(i)];
-    for (const uint32_t slot : node.inputs) tensor++->data = address(slot);
-    for (const uint32_t slot : node.outputs) tensor++->data = address(slot);
+  const Window* windows = program_->windows().data();
+  const size_t end = program_->first_tensor(segment.end);
+  for (size_t tensor = program_->first_tensor(segment.begin); tensor < end; ++tensor) {
+    const Window& window = windows[tensor];
+    auto* const base = window.array == kNoArray ? nullptr : static_cast<char*>(addresses[window.array]);
+    tensors_[tensor - first_tensor_].data = base == nullptr ? nullptr : base + window.offset;
   }
 }
 
@@ -387,7 +426,7 @@ mx_failure* Binding::run_nodes(uint32_t index, Random random, const mx_run_conte
   if (segment.branch != kNoBranch) context.threads = program_->branches()[segment.branch].threads;
   for (uint32_t i = segment.begin; i < segment.end; ++i) {
     const Node& node = program_->nodes()[i];
-    const mx_tensor* inputs = tensors_.data() + program_->first_tensor(i);
+    const mx_tensor* inputs = tensors_.data() + (program_->first_tensor(i) - first_tensor_);
     const mx_tensor* outputs = inputs + node.inputs.size();
     ProfileSpan span(program_->tables(), node, context);
     mx_failure* failure = invoke->run(

@@ -22,6 +22,10 @@ class Binding : public std::enable_shared_from_this<Binding> {
   // is for one part.
   Binding(std::shared_ptr<const Program> program, std::vector<mx_array*> arrays, std::shared_ptr<Memo> memo = nullptr,
           uint32_t only = kAllParts);
+  // The same for one part and one call.  A binding of the memo that is not pending any more is used again, which
+  // allocates nothing; with the last reference it goes back there, without arrays.
+  static std::shared_ptr<Binding> of_call(const std::shared_ptr<const Program>& program, mx_array* const* arrays,
+                                          size_t n_arrays, const std::shared_ptr<Memo>& memo, uint32_t part);
   Binding(const Binding&) = delete;
   Binding& operator=(const Binding&) = delete;
   ~Binding();
@@ -41,15 +45,19 @@ class Binding : public std::enable_shared_from_this<Binding> {
   };
   struct Job;
 
+  // Without arrays.
+  Binding(std::shared_ptr<const Program> program, uint32_t only);
+  void take(mx_array* const* arrays, size_t n_arrays, std::shared_ptr<Memo> memo);
+  void release_arrays() noexcept;
+  static void retire(Binding* binding) noexcept;
   std::unique_ptr<Job> take_job();
-  void check_arrays() const;
-  std::vector<mx_variable*> variables(const std::vector<uint32_t>& arrays) const;
-  Bound bound_segment(const Segment& segment) const;
+  void check_arrays(mx_array* const* arrays, size_t n_arrays) const;
+  void append_variables(const std::vector<uint32_t>& arrays, std::vector<mx_variable*>& list) const;
+  void bind_segment(uint32_t index);
   bool has(uint32_t part) const noexcept { return only_ == kAllParts || only_ == part; }
   std::vector<uint32_t> arena_numbers() const;
   void bind_barriers();
   void bind_whole();
-  std::vector<mx_variable*> handed_over() const;
   // Random numbers that were reserved.
   struct Random {
     uint64_t key = 0;
@@ -74,14 +82,16 @@ class Binding : public std::enable_shared_from_this<Binding> {
   std::vector<mx_array*> arrays_;
   std::shared_ptr<Memo> memo_;
   uint32_t only_;  // part, or kAllParts
+  size_t first_tensor_ = 0;  // of what it has tensors for, among the program's
   std::vector<mx_variable*> done_;  // per branch, written when it has run; owned
   std::vector<Bound> barriers_;      // per part, if there are branches
   std::vector<Bound> whole_;          // per part, under a naive engine
-  PushLocks::Stripes stripes_;        // of what segments hand over in
+  std::vector<mx_variable*> handed_over_;  // where segments hand values to each other
+  PushLocks::Stripes stripes_;             // of these
   // A segment's addresses and tensors are written by its runs, which the engine orders: all of them
   // write the same variables.
   std::vector<Bound> segments_;
-  std::vector<mx_tensor> tensors_;  // as Program::tensors, with addresses
+  std::vector<mx_tensor> tensors_;  // as Program::tensors, of its parts, with addresses
   std::mutex jobs_mutex_;
   size_t n_jobs_ = 0;                           // guarded by jobs_mutex_
   std::vector<std::unique_ptr<Job>> idle_jobs_;  // the same; as many as ever were pending at once

@@ -60,13 +60,18 @@ void add_node(Program& program, std::string name, const py::capsule& call,
   });
 }
 
-// The native arrays of a list of NDArrays, which the caller keeps.
-std::vector<mx_array*> natives_of(const py::list& arrays) {
+// The native arrays of a list of NDArrays, which the caller keeps, as bytes.
+py::object handles_of(const py::list& arrays) {
   static const py::object* handles = nullptr;
   const py::object& function =
       made_once(handles, [] { return py::object(py::module_::import("mx_ndarray._core").attr("handles")); });
-  const auto bytes = py::reinterpret_steal<py::object>(PyObject_CallOneArg(function.ptr(), arrays.ptr()));
+  auto bytes = py::reinterpret_steal<py::object>(PyObject_CallOneArg(function.ptr(), arrays.ptr()));
   if (!bytes) throw PythonErrorSet{};
+  return bytes;
+}
+
+std::vector<mx_array*> natives_of(const py::list& arrays) {
+  const py::object bytes = handles_of(arrays);
   std::vector<mx_array*> natives(static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr())) / sizeof(mx_array*));
   std::memcpy(natives.data(), PyBytes_AS_STRING(bytes.ptr()), natives.size() * sizeof(mx_array*));
   return natives;
@@ -77,11 +82,15 @@ py::object bind(const std::shared_ptr<Program>& program, const py::list& arrays,
   return translated([&] { return new_object(std::make_shared<Binding>(program, natives_of(arrays), memo)); });
 }
 
-// `bind` and `push` of one part.
+// `bind` and `push` of one part, with a binding of an earlier call if one is idle.
 void start(const std::shared_ptr<Program>& program, const py::list& arrays, const std::shared_ptr<Memo>& memo,
            uint32_t part) {
   translated([&] {
-    const auto binding = std::make_shared<Binding>(program, natives_of(arrays), memo, part);
+    program->part(part);
+    const py::object bytes = handles_of(arrays);
+    const auto* natives = reinterpret_cast<mx_array* const*>(PyBytes_AS_STRING(bytes.ptr()));
+    const size_t n = static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr())) / sizeof(mx_array*);
+    const auto binding = Binding::of_call(program, natives, n, memo, part);
     const GilRelease released;
     binding->push(part, 0);
   });

@@ -4,11 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "idle_bindings.hpp"
 #include "program.hpp"
 
 namespace mx::symbol {
 
-// From what the prepared segments of a program were computed last.  Written by their runs, which
+// What the bindings of calls share: from what the prepared segments of a program were computed last.  Written by their runs, which
 // the engine orders, as all of them write the same arrays.
 class Memo {
  public:
@@ -23,13 +24,15 @@ class Memo {
   };
 
   explicit Memo(const Program& program)
-      : invoke_(program.tables().invoke), stamps_(program.segments().size()) {}
+      : invoke_(program.tables().invoke), stamps_(program.segments().size()), idle_(program) {}
   Memo(const Memo&) = delete;
   Memo& operator=(const Memo&) = delete;
   ~Memo() {
     for (size_t i = 0; i < stamps_.size(); ++i) record(i, {});
   }
 
+  // Bindings to use again.
+  IdleBindings& idle() noexcept { return idle_; }
   const std::vector<Stamp>& stamps(size_t segment) const { return stamps_[segment]; }
   // Keeps the arrays, so that no other can take the place of one that was freed.
   void record(size_t segment, std::vector<Stamp> now) noexcept {
@@ -41,6 +44,7 @@ class Memo {
  private:
   const mx_invoke_api* invoke_;
   std::vector<std::vector<Stamp>> stamps_;  // per segment
+  IdleBindings idle_;
 };
 
 }  // namespace mx::symbol

@@ -134,6 +134,7 @@ void Program::seal(const std::vector<uint32_t>& ends, const std::vector<uint32_t
     }
   }
   describe_tensors();
+  find_handed_over();
   sealed_ = true;
 }
 
@@ -148,6 +149,33 @@ void Program::describe_tensors() {
                             static_cast<int32_t>(slot.shape.size()), 0});
       }
     }
+  }
+  first_tensor_.push_back(tensors_.size());
+  windows_.resize(tensors_.size());
+  for (const Segment& segment : segments_) find_windows(segment);
+}
+
+void Program::find_windows(const Segment& segment) {
+  std::vector<uint32_t> position(array_bytes_.size(), kNoArray);
+  for (uint32_t i = 0; i < segment.arrays.size(); ++i) position[segment.arrays[i]] = i;
+  for (uint32_t i = segment.begin; i < segment.end; ++i) {
+    size_t tensor = first_tensor_[i];
+    for (const std::vector<uint32_t>* list : {&nodes_[i].inputs, &nodes_[i].outputs}) {
+      for (const uint32_t index : *list) {
+        const Slot& slot = slots_[index];
+        const uint32_t array = slot.array == kNoArray ? kNoArray : position[slot.array];
+        windows_[tensor++] = {array, slot.offset};
+      }
+    }
+  }
+}
+
+void Program::find_handed_over() {
+  for (uint32_t i = 0; i < arenas_.size(); ++i) {
+    if (arenas_[i]) handed_over_.push_back(i);
+  }
+  for (const Segment& segment : segments_) {
+    if (segment.prepared) handed_over_.insert(handed_over_.end(), segment.writes.begin(), segment.writes.end());
   }
 }
 

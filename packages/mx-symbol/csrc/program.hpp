@@ -90,6 +90,12 @@ struct Segment {
   std::vector<uint32_t> arrays;
 };
 
+// Where a value of a segment is: an array, as its place among `Segment::arrays`, and bytes from there.
+struct Window {
+  uint32_t array = kNoArray;  // nowhere: nobody reads or writes the value
+  size_t offset = 0;
+};
+
 struct Part {
   uint32_t begin = 0;  // segments
   uint32_t end = 0;
@@ -128,8 +134,12 @@ class Program {
   const std::vector<Node>& nodes() const noexcept { return nodes_; }
   // What nodes get, without addresses: inputs and then outputs of each, one node after the other.
   const std::vector<mx_tensor>& tensors() const noexcept { return tensors_; }
-  // Where those of a node begin.
+  // Where those of a node begin; of the number of nodes, where all end.
   size_t first_tensor(uint32_t node) const noexcept { return first_tensor_[node]; }
+  // Where those of a segment lie, in the same order.
+  const std::vector<Window>& windows() const noexcept { return windows_; }
+  // Arrays in which segments of a part hand values to each other: arenas, and what prepared segments write.
+  const std::vector<uint32_t>& handed_over() const noexcept { return handed_over_; }
   const std::vector<Segment>& segments() const noexcept { return segments_; }
   const std::vector<Branch>& branches() const noexcept { return branches_; }
   const std::vector<bool>& arenas() const noexcept { return arenas_; }
@@ -147,6 +157,8 @@ class Program {
   void join_prepared(Part& part);
   void order_random(Part& part, uint32_t begin, uint32_t end);
   void describe_tensors();
+  void find_windows(const Segment& segment);
+  void find_handed_over();
 
   Tables tables_;
   mx_context context_;
@@ -158,7 +170,9 @@ class Program {
   std::vector<Slot> slots_;
   std::vector<Node> nodes_;
   std::vector<mx_tensor> tensors_;
-  std::vector<size_t> first_tensor_;  // per node
+  std::vector<size_t> first_tensor_;  // per node, and one more
+  std::vector<Window> windows_;         // per tensor
+  std::vector<uint32_t> handed_over_;
   std::vector<uint64_t> random_before_;
   std::vector<Segment> segments_;
   std::vector<Part> parts_;

@@ -29,15 +29,14 @@ PushLocks::Held::~Held() {
   for (const uint32_t stripe : *stripes_) mutexes[stripe].unlock();
 }
 
-PushLocks::Stripes PushLocks::of(const std::vector<mx_variable*>& memory) {
-  Stripes stripes;
+void PushLocks::find(const std::vector<mx_variable*>& memory, Stripes& stripes) {
+  stripes.clear();
   for (const mx_variable* variable : memory) {
     // Variables are aligned, so the lowest bits of their addresses tell nothing.
     stripes.push_back(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(variable) / 64 % kStripes));
   }
   std::sort(stripes.begin(), stripes.end());
   stripes.erase(std::unique(stripes.begin(), stripes.end()), stripes.end());
-  return stripes;
 }
 
 PushLocks::Held PushLocks::hold(const Stripes& stripes) {

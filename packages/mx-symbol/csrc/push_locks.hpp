@@ -31,7 +31,8 @@ class PushLocks {
     const Stripes* stripes_;
   };
 
-  static Stripes of(const std::vector<mx_variable*>& memory);
+  // Puts those of some memory in the place of others.
+  static void find(const std::vector<mx_variable*>& memory, Stripes& stripes);
   // Locks in the order of the stripes, which keeps threads from waiting in a circle.
   static Held hold(const Stripes& stripes);
 };

@@ -115,9 +115,11 @@ void to_a_naive_engine_a_part_is_one_operation() {
 }
 
 void where_nothing_is_handed_over_nothing_is_locked() {
-  CHECK(PushLocks::of({}).empty());
+  PushLocks::Stripes stripes{7};
+  PushLocks::find({}, stripes);
+  CHECK(stripes.empty());
   mx_variable variables[3];
-  const PushLocks::Stripes stripes = PushLocks::of({&variables[0], &variables[1], &variables[0]});
+  PushLocks::find({&variables[0], &variables[1], &variables[0]}, stripes);
   CHECK(!stripes.empty() && stripes.size() <= 2);
   { const PushLocks::Held held = PushLocks::hold(stripes); }
   const PushLocks::Held again = PushLocks::hold(stripes);
