@@ -144,6 +144,18 @@ def test_more_labels_than_data(shuffle):
     assert source.label[0][1].shape == (3,)
 
 
+def test_arrays_of_a_dict_are_in_the_order_of_their_names():
+    source = NDArrayIter(
+        {"b": np.zeros((4, 2)), "a": np.ones((4, 3))}, {"z": np.zeros(4), "y": np.ones(4)}, 2
+    )
+    assert [desc.name for desc in source.provide_data] == ["a", "b"]
+    assert [desc.name for desc in source.provide_label] == ["y", "z"]
+    batch = next(source)
+    assert [array.shape for array in batch.data] == [(2, 3), (2, 2)]
+    many = NDArrayIter([np.full(2, i) for i in range(12)])
+    assert [array.asnumpy()[0] for array in next(many).data] == list(range(12))
+
+
 def test_wrong_inputs_are_explained():
     with pytest.raises(ShapeError, match="softmax_label: expected 4 examples as data has, got 3"):
         NDArrayIter(np.zeros(4), np.zeros(3))

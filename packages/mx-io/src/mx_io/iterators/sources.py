@@ -14,7 +14,7 @@ from mx_io.arrays import to_numpy
 
 
 def named_sources(data: Any, allow_empty: bool, default_name: str) -> list[tuple[str, Any]]:
-    """(name, array) pairs from an array, a list of arrays or a mapping from names.
+    """(name, array) pairs from an array, a list of arrays or a mapping from names, whose order is that of the names.
 
     NumPy arrays become float32, as `mx.nd.array` makes them; NDArrays keep their type; both are copied. What can
     only be sliced (an h5py dataset) stays where it is.
@@ -28,6 +28,8 @@ def named_sources(data: Any, allow_empty: bool, default_name: str) -> list[tuple
             raise ArgumentError(f"[NDArrayIter] {default_name}: expected at least one array, got none")
         single = len(data) == 1
         data = {default_name if single else f"_{i}_{default_name}": array for i, array in enumerate(data)}
+    elif isinstance(data, Mapping):
+        data = dict(sorted(data.items(), key=lambda pair: pair[0]))
     if not isinstance(data, Mapping):
         raise DTypeError(
             f"[NDArrayIter] {default_name}: expected an array, a list of arrays or a dict, "
