@@ -23,10 +23,6 @@ bool wants_affine(const AugmentOptions& o) {
          (!o.random_resized_crop && o.max_aspect_ratio > 0);
 }
 
-struct Region {
-  int64_t x, y, width, height;
-};
-
 // A region of random area and aspect ratio; the square in the middle after ten tries.
 Region random_region(int64_t height, int64_t width, const AugmentOptions& o, RecordRandom& random) {
   const double area = static_cast<double>(height) * static_cast<double>(width);
@@ -46,25 +42,40 @@ Region random_region(int64_t height, int64_t width, const AugmentOptions& o, Rec
   return {(width - side) / 2, (height - side) / 2, side, side};
 }
 
+// A region of this size: in the middle, or anywhere.
+Region placed(int64_t height, int64_t width, int64_t h, int64_t w, const AugmentOptions& o, RecordRandom& random) {
+  const int64_t room_y = height - h, room_x = width - w;
+  const int64_t y = o.rand_crop ? random.integer(room_y + 1) : room_y / 2;
+  const int64_t x = o.rand_crop ? random.integer(room_x + 1) : room_x / 2;
+  return {x, y, w, h};
+}
+
+Region square_region(int64_t height, int64_t width, const AugmentOptions& o, RecordRandom& random) {
+  const int64_t low = o.min_crop_size > 0 ? o.min_crop_size : o.max_crop_size;
+  const int64_t high = std::max(low, o.max_crop_size);
+  const int64_t side = std::min(std::min(height, width), low + random.integer(high - low + 1));
+  return placed(height, width, side, side, o, random);
+}
+
 class Augmentation {
  public:
   Augmentation(const ImageView& image, const AugmentOptions& options, RecordRandom& random,
                AugmentScratch& scratch, WholeSize whole)
       : view_(image), options_(options), random_(random), current_(&scratch.a), other_(&scratch.b),
-        whole_(whole.height > 0 && whole.width > 0 ? whole : WholeSize{image.height, image.width}) {}
+        whole_(whole.height > 0 && whole.width > 0 ? whole : WholeSize{image.height, image.width, false}) {}
 
   ImageView reshape_and_colour() {
-    if (options_.resize > 0) resize_short(options_.resize);
-    if (wants_affine(options_)) affine();
-    if (options_.pad > 0) pad();
-    crop();
+    reshape(false);
     colour();
     return view_;
   }
 
   Augmented run() {
-    reshape_and_colour();
     Augmented result;
+    // Colours need the pixels; without them rows are resized while they are copied out.
+    reshape(!has_colours());
+    result.kernel = kernel_;
+    colour();
     result.image = view_;
     if (options_.rand_mirror) result.mirrored = random_.uniform() < 0.5F;
     if (options_.mirror) result.mirrored = true;
@@ -79,13 +90,27 @@ class Augmentation {
   }
 
  private:
+  bool has_colours() const {
+    const AugmentOptions& o = options_;
+    return o.brightness > 0 || o.contrast > 0 || o.saturation > 0 || o.random_h > 0 || o.random_s > 0 ||
+           o.random_l > 0 || o.pca_noise > 0;
+  }
+
+  void reshape(bool later) {
+    if (options_.resize > 0) resize_short(options_.resize);
+    if (wants_affine(options_)) affine();
+    if (options_.pad > 0) pad();
+    crop(later);
+  }
+
   // The view now shows `other_`, which changes places with `current_`.
   void adopt_other() {
     std::swap(current_, other_);
     view_ = current_->view();
   }
 
-  void resize_to(int64_t height, int64_t width) {
+  // `later`: only what it will be by is chosen.
+  void resize_to(int64_t height, int64_t width, bool later = false) {
     height = std::clamp<int64_t>(height, 1, kMaxSide);
     width = std::clamp<int64_t>(width, 1, kMaxSide);
     if (height == view_.height && width == view_.width) return;
@@ -93,6 +118,8 @@ class Augmentation {
     if (code == 10) code = random_.integer(5);
     const Interpolation kernel = code == 9 ? choose_interpolation(view_, height, width)
                                            : static_cast<Interpolation>(code);
+    kernel_ = kernel;
+    if (later) return;
     other_->reshape(height, width, view_.channels);
     resize(view_, other_->pixels.data(), height, width, kernel);
     adopt_other();
@@ -137,63 +164,60 @@ class Augmentation {
     adopt_other();
   }
 
-  void crop() {
+  void crop(bool later) {
     if (options_.random_resized_crop) {
       crop_random_region();
-      resize_to(options_.height, options_.width);
+      resize_to(options_.height, options_.width, later);
     } else if (options_.min_crop_size > 0 || options_.max_crop_size > 0) {
-      crop_square();
-      resize_to(options_.height, options_.width);
+      crop_to(square_region(height(), width(), options_, random_));
+      resize_to(options_.height, options_.width, later);
     } else {
       crop_plain();
     }
   }
 
-  void crop_random_region() {
-    // Of the whole image, unless something has changed its shape: then it was not decoded at a smaller scale, or is
-    // as large now as it would be otherwise.
+  // Height and width of which a crop is chosen: of the whole image, unless something has changed its shape: then it was
+  // not decoded at a smaller scale, or is as large now as it would be otherwise.
+  WholeSize size() const {
     const bool reshaped = options_.resize > 0 || options_.pad > 0 || wants_affine(options_);
-    const WholeSize size = reshaped ? WholeSize{view_.height, view_.width} : whole_;
-    const Region region = random_region(size.height, size.width, options_, random_);
+    return reshaped ? WholeSize{view_.height, view_.width, false} : whole_;
+  }
+
+  void crop_random_region() {
+    const WholeSize whole = size();
+    const Region region = random_region(whole.height, whole.width, options_, random_);
+    if (whole_.cut) return;
     const auto scaled = [](int64_t place, int64_t from, int64_t to) { return (place * to + from / 2) / from; };
-    const int64_t x = std::min(scaled(region.x, size.width, view_.width), view_.width - 1);
-    const int64_t y = std::min(scaled(region.y, size.height, view_.height), view_.height - 1);
-    const int64_t right = scaled(region.x + region.width, size.width, view_.width);
-    const int64_t lower = scaled(region.y + region.height, size.height, view_.height);
+    const int64_t x = std::min(scaled(region.x, whole.width, view_.width), view_.width - 1);
+    const int64_t y = std::min(scaled(region.y, whole.height, view_.height), view_.height - 1);
+    const int64_t right = scaled(region.x + region.width, whole.width, view_.width);
+    const int64_t lower = scaled(region.y + region.height, whole.height, view_.height);
     view_ = view_.crop(x, y, std::max<int64_t>(1, right - x), std::max<int64_t>(1, lower - y));
   }
 
-  void crop_square() {
-    const int64_t shorter = std::min(view_.height, view_.width);
-    const int64_t low = options_.min_crop_size > 0 ? options_.min_crop_size : options_.max_crop_size;
-    const int64_t high = std::max(low, options_.max_crop_size);
-    const int64_t side = std::min(shorter, low + random_.integer(high - low + 1));
-    place(side, side);
+  void crop_to(const Region& region) {
+    if (!whole_.cut) view_ = view_.crop(region.x, region.y, region.width, region.height);
   }
+
+  int64_t height() const { return whole_.cut ? whole_.height : view_.height; }
+  int64_t width() const { return whole_.cut ? whole_.width : view_.width; }
 
   void crop_plain() {
     // One side after the other grows in proportion, and the other is rounded down, as MXNet does it.
     const auto share = [](int64_t wanted, int64_t given, int64_t other) {
       return static_cast<int64_t>(static_cast<float>(wanted) / static_cast<float>(given) * static_cast<float>(other));
     };
-    if (view_.height < options_.height) {
+    if (height() < options_.height) {
       resize_to(options_.height, share(options_.height, view_.height, view_.width));
     }
-    if (view_.width < options_.width) {
+    if (width() < options_.width) {
       resize_to(share(options_.width, view_.width, view_.height), options_.width);
     }
     // An image thinner than the size limit allows cannot be grown in proportion.
-    if (view_.height < options_.height || view_.width < options_.width) {
+    if (height() < options_.height || width() < options_.width) {
       resize_to(std::max(options_.height, view_.height), std::max(options_.width, view_.width));
     }
-    place(options_.height, options_.width);
-  }
-
-  void place(int64_t h, int64_t w) {
-    const int64_t room_y = view_.height - h, room_x = view_.width - w;
-    const int64_t y = options_.rand_crop ? random_.integer(room_y + 1) : room_y / 2;
-    const int64_t x = options_.rand_crop ? random_.integer(room_x + 1) : room_x / 2;
-    view_ = view_.crop(x, y, w, h);
+    crop_to(placed(height(), width(), options_.height, options_.width, options_, random_));
   }
 
   // The view's pixels in `current_`, adjacent and free to be changed.
@@ -250,7 +274,32 @@ class Augmentation {
   Image* current_;
   Image* other_;
   WholeSize whole_;
+  Interpolation kernel_ = Interpolation::kLinear;
 };
+
+// Gives the rows of the finished image to `use(y, row)`.
+template <class Use>
+void for_each_row(const Augmented& augmented, const AugmentOptions& options, Use&& use) {
+  const ImageView& image = augmented.image;
+  if (image.height == options.height && image.width == options.width) {
+    for (int64_t y = 0; y < image.height; ++y) use(y, image.row(y));
+    return;
+  }
+  ResizedRows rows(image, options.height, options.width, augmented.kernel);
+  thread_local std::vector<uint8_t> row;
+  row.resize(static_cast<size_t>(options.width * image.channels + ResizedRows::kSlack));
+  for (int64_t y = 0; y < options.height; ++y) {
+    rows.row(y, row.data());
+    use(y, row.data());
+  }
+}
+
+void write_bytes(const Augmented& augmented, const AugmentOptions& options, uint8_t most, uint8_t* out) {
+  const int64_t width = options.width, area = options.height * width, channels = augmented.image.channels;
+  for_each_row(augmented, options, [&](int64_t y, const uint8_t* row) {
+    write_byte_row(row, width, channels, augmented.mirrored, most, area, out + y * width);
+  });
+}
 
 }  // namespace
 
@@ -262,6 +311,20 @@ Augmented augment(const ImageView& image, const AugmentOptions& options, RecordR
 ImageView reshape_and_colour(const ImageView& image, const AugmentOptions& options, RecordRandom& random,
                              AugmentScratch& scratch, WholeSize whole) {
   return Augmentation(image, options, random, scratch, whole).reshape_and_colour();
+}
+
+bool first_crop(int64_t height, int64_t width, const AugmentOptions& options, RecordRandom random, Region& region) {
+  if (options.resize > 0 || options.pad > 0 || wants_affine(options)) return false;
+  if (options.random_resized_crop) {
+    region = random_region(height, width, options, random);
+  } else if (options.min_crop_size > 0 || options.max_crop_size > 0) {
+    region = square_region(height, width, options, random);
+  } else if (height >= options.height && width >= options.width) {
+    region = placed(height, width, options.height, options.width, options, random);
+  } else {
+    return false;
+  }
+  return true;
 }
 
 double least_scale(int64_t height, int64_t width, const AugmentOptions& options, RecordRandom random) {
@@ -283,11 +346,13 @@ void write_planes(const Augmented& augmented, const AugmentOptions& options, con
     scale.offset[c] = augmented.illumination * unit;
     if (mean_image == nullptr) scale.offset[c] -= options.mean[c] * scale.slope[c];
   }
-  write_float_planes(augmented.image, augmented.mirrored, scale, out);
+  const int64_t width = options.width, area = options.height * width, channels = augmented.image.channels;
+  for_each_row(augmented, options, [&](int64_t y, const uint8_t* row) {
+    write_float_row(row, width, channels, augmented.mirrored, scale, area, out + y * width);
+  });
   if (mean_image == nullptr) return;
-  const int64_t width = augmented.image.width;
-  for (int64_t c = 0; c < augmented.image.channels; ++c) {
-    for (int64_t y = 0; y < augmented.image.height; ++y, out += width, mean_image += width) {
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t y = 0; y < options.height; ++y, out += width, mean_image += width) {
       for (int64_t x = 0; x < width; ++x) {
         out[x] -= scale.slope[c] * mean_image[augmented.mirrored ? width - 1 - x : x];
       }
@@ -295,15 +360,12 @@ void write_planes(const Augmented& augmented, const AugmentOptions& options, con
   }
 }
 
-void write_planes(const Augmented& augmented, uint8_t* out) {
-  write_byte_planes(augmented.image, augmented.mirrored, out);
+void write_planes(const Augmented& augmented, const AugmentOptions& options, uint8_t* out) {
+  write_bytes(augmented, options, 255, out);
 }
 
-void write_planes(const Augmented& augmented, int8_t* out) {
-  auto* bytes = reinterpret_cast<uint8_t*>(out);
-  write_planes(augmented, bytes);
-  const int64_t count = augmented.image.channels * augmented.image.height * augmented.image.width;
-  for (int64_t i = 0; i < count; ++i) bytes[i] = std::min<uint8_t>(bytes[i], 127);
+void write_planes(const Augmented& augmented, const AugmentOptions& options, int8_t* out) {
+  write_bytes(augmented, options, 127, reinterpret_cast<uint8_t*>(out));
 }
 
 }  // namespace mx::io

@@ -5,6 +5,7 @@
 
 #include "image.hpp"
 #include "record_random.hpp"
+#include "resample.hpp"
 
 namespace mx::io {
 
@@ -27,9 +28,15 @@ struct AugmentOptions {
   float mean[4] = {0, 0, 0, 0}, std[4] = {1, 1, 1, 1}, scale = 1;
 };
 
-// Height and width of an image before it was decoded at a smaller scale; zeros when it was not.
+// Height and width of an image before it was decoded at a smaller scale or in part; zeros when it was not.
 struct WholeSize {
   int64_t height = 0, width = 0;
+  bool cut = false;  // the image is what `first_crop` said
+};
+
+// A part of an image.
+struct Region {
+  int64_t x = 0, y = 0, width = 0, height = 0;
 };
 
 // Images of one record on its way; kept by a thread so that memory is taken once.
@@ -37,9 +44,10 @@ struct AugmentScratch {
   Image a, b;
 };
 
-// An image of the options' height and width, and what remains to be done while it is copied out.
+// An image, and what remains to be done while it is copied out: resizing it to the options' height and width, too.
 struct Augmented {
   ImageView image;
+  Interpolation kernel = Interpolation::kLinear;
   bool mirrored = false;
   float contrast = 1.0F;
   float illumination = 0.0F;
@@ -57,11 +65,14 @@ ImageView reshape_and_colour(const ImageView& image, const AugmentOptions& optio
 // nothing that it would not enlarge in the whole image.  `random` is at the beginning of the record's stream.
 double least_scale(int64_t height, int64_t width, const AugmentOptions& options, RecordRandom random);
 
+// Whether augmentation of an image of this size begins with a crop, and which.  `random` as of `least_scale`.
+bool first_crop(int64_t height, int64_t width, const AugmentOptions& options, RecordRandom random, Region& region);
+
 // Writes planes (channel, y, x): ((value - mean) * contrast + illumination) * scale / std.  A `mean_image` (channel, y,
 // x) takes the place of the options' mean; it is mirrored with the image.
 void write_planes(const Augmented& augmented, const AugmentOptions& options, const float* mean_image, float* out);
 // The same without normalisation; values above 127 become 127 in signed ones.
-void write_planes(const Augmented& augmented, uint8_t* out);
-void write_planes(const Augmented& augmented, int8_t* out);
+void write_planes(const Augmented& augmented, const AugmentOptions& options, uint8_t* out);
+void write_planes(const Augmented& augmented, const AugmentOptions& options, int8_t* out);
 
 }  // namespace mx::io

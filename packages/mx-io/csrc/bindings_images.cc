@@ -11,6 +11,7 @@
 #include "augment.hpp"
 #include "bindings.hpp"
 #include "color.hpp"
+#include "jpeg_decoder.hpp"
 #include "mx_core/failure.hpp"
 #include "mx_core/gil.hpp"
 #include "mx_core/pybind_holder.hpp"
@@ -116,9 +117,9 @@ void apply(const AugmentOptions& options, const Pixels& image, py::array out, ui
   if (is_float) {
     write_planes(augmented, options, mean_image, static_cast<float*>(target));
   } else if (is_signed) {
-    write_planes(augmented, static_cast<int8_t*>(target));
+    write_planes(augmented, options, static_cast<int8_t*>(target));
   } else {
-    write_planes(augmented, static_cast<uint8_t*>(target));
+    write_planes(augmented, options, static_cast<uint8_t*>(target));
   }
 }
 
@@ -142,6 +143,85 @@ double least_scale_of(const AugmentOptions& options, int64_t height, int64_t wid
   check_options(options);
   if (height < 1 || width < 1) throw Error(MX_ERROR_SHAPE, "[augment] expected sides of 1 or more");
   return least_scale(height, width, options, RecordRandom(seed, epoch, record));
+}
+
+// What one example needs of a batch.
+struct Task {
+  const uint8_t* data;
+  size_t size;
+  uint32_t epoch;
+  uint64_t record;
+};
+
+// Whether an example could be decoded and augmented; what cannot is for the codecs.
+bool fill_one(const AugmentOptions& options, const Task& task, uint64_t seed, bool scaled, int64_t max_pixels,
+              jpeg::Decoder& decoder, AugmentScratch& scratch, Image& image, Augmented& augmented) {
+  jpeg::Header header;
+  if (!jpeg::read_header(task.data, task.size, header) || header.orientation != 1 ||
+      header.height * header.width > max_pixels) {
+    return false;
+  }
+  RecordRandom random(seed, task.epoch, task.record);
+  if (scaled && least_scale(header.height, header.width, options, random) <= 0.5) return false;
+  Region region;
+  WholeSize whole{header.height, header.width, true};
+  if (!first_crop(header.height, header.width, options, random, region)) {
+    region = {0, 0, header.width, header.height};
+    whole = WholeSize();
+  }
+  if (!decoder.decode(header, region, options.channels, image)) return false;
+  augmented = augment(image.view(), options, random, scratch, whole);
+  return true;
+}
+
+// Decodes JPEG files and augments them into the places of `out`, (examples, channels, height, width).  Returns the
+// places of those that were left to the codecs.
+std::vector<size_t> fill(const AugmentOptions& options, const std::vector<py::buffer>& data, py::array out,
+                         uint64_t seed, const std::vector<uint32_t>& epochs, const std::vector<uint64_t>& records,
+                         const std::optional<py::array_t<float>>& mean, bool scaled, int64_t max_pixels) {
+  check_options(options);
+  if (data.empty()) return {};
+  const auto count = static_cast<py::ssize_t>(data.size());
+  const bool is_float = py::isinstance<py::array_t<float>>(out);
+  const bool is_signed = py::isinstance<py::array_t<int8_t>>(out);
+  if (out.ndim() != 4 || out.shape(0) != count || !has_shape(out[py::int_(0)], options) ||
+      epochs.size() != data.size() || records.size() != data.size() ||
+      !(is_float || is_signed || py::isinstance<py::array_t<uint8_t>>(out))) {
+    throw Error(MX_ERROR_SHAPE, "[augment] expected contiguous float32, uint8 or int8 output of the options' shape");
+  }
+  if (mean && !has_shape(*mean, options)) {
+    throw Error(MX_ERROR_SHAPE, "[augment] expected a contiguous mean image of the options' shape");
+  }
+  std::vector<py::buffer_info> views;
+  std::vector<Task> tasks;
+  for (size_t i = 0; i < data.size(); ++i) {
+    views.push_back(data[i].request());
+    const py::buffer_info& view = views.back();
+    const bool plain = view.itemsize == 1 && view.ndim == 1 && (view.size == 0 || view.strides[0] == 1);
+    const size_t size = plain ? static_cast<size_t>(view.size) : 0;
+    tasks.push_back({static_cast<const uint8_t*>(view.ptr), size, epochs[i], records[i]});
+  }
+  const int64_t pixels = options.channels * options.height * options.width;
+  void* const target = out.mutable_data();
+  const float* mean_image = mean ? mean->data() : nullptr;
+  std::vector<size_t> left;
+  const GilRelease release;
+  thread_local jpeg::Decoder decoder;
+  thread_local AugmentScratch scratch;
+  thread_local Image image;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    Augmented augmented;
+    if (!fill_one(options, tasks[i], seed, scaled, max_pixels, decoder, scratch, image, augmented)) {
+      left.push_back(i);
+    } else if (const int64_t begin = static_cast<int64_t>(i) * pixels; is_float) {
+      write_planes(augmented, options, mean_image, static_cast<float*>(target) + begin);
+    } else if (is_signed) {
+      write_planes(augmented, options, static_cast<int8_t*>(target) + begin);
+    } else {
+      write_planes(augmented, options, static_cast<uint8_t*>(target) + begin);
+    }
+  }
+  return left;
 }
 
 void set_quad(float (&target)[4], const std::array<float, 4>& values) {
@@ -174,6 +254,8 @@ void bind_images(py::module_& module) {
   options.def("check", &check_options);
   options.def("apply", &apply, py::arg("image").noconvert(), py::arg("out").noconvert(), py::arg("seed"),
               py::arg("epoch"), py::arg("record"), py::arg("mean") = py::none(), py::arg("whole") = WholePair(0, 0));
+  options.def("fill", &fill, py::arg("data"), py::arg("out").noconvert(), py::arg("seed"), py::arg("epochs"),
+              py::arg("records"), py::arg("mean"), py::arg("scaled"), py::arg("max_pixels"));
   options.def("reshape_and_colour", &reshape_and_colour_array, py::arg("image").noconvert(), py::arg("seed"),
               py::arg("epoch"), py::arg("record"), py::arg("whole") = WholePair(0, 0));
   options.def("least_scale", &least_scale_of, py::arg("height"), py::arg("width"), py::arg("seed"),

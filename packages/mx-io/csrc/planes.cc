@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planes.hpp"
 
+#include <algorithm>
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -41,27 +43,50 @@ constexpr ShuffleTable make_shuffles() {
 
 constexpr ShuffleTable kShuffles = make_shuffles();
 
-// Sixteen pixels at a time; returns the number of columns written.
-__attribute__((target("avx2"))) int64_t write_three_avx2(const uint8_t* row, int64_t width, bool mirrored,
-                                                             const PlaneScale& scale, float* const (&planes)[3]) {
+// Sixteen pixels of three channels, each channel by itself.
+__attribute__((target("avx2"))) inline void split(const uint8_t* pixels, bool mirrored, __m128i (&channels)[3]) {
   const __m128i reverse = _mm_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  const auto* source = reinterpret_cast<const __m128i*>(pixels);
+  const __m128i bytes[3] = {_mm_loadu_si128(source), _mm_loadu_si128(source + 1), _mm_loadu_si128(source + 2)};
+  for (int c = 0; c < 3; ++c) {
+    __m128i values = _mm_setzero_si128();
+    for (int v = 0; v < 3; ++v) {
+      const auto shuffle = _mm_load_si128(reinterpret_cast<const __m128i*>(kShuffles.from[c][v]));
+      values = _mm_or_si128(values, _mm_shuffle_epi8(bytes[v], shuffle));
+    }
+    channels[c] = mirrored ? _mm_shuffle_epi8(values, reverse) : values;
+  }
+}
+
+// How many columns of a row of three channels were written.
+__attribute__((target("avx2"))) int64_t floats_avx2(const uint8_t* row, int64_t width, bool mirrored,
+                                                    const PlaneScale& scale, int64_t area, float* out) {
   int64_t x = 0;
   for (; x + 16 <= width; x += 16) {
-    const auto* source = reinterpret_cast<const __m128i*>(row + 3 * x);
-    const __m128i bytes[3] = {_mm_loadu_si128(source), _mm_loadu_si128(source + 1), _mm_loadu_si128(source + 2)};
-    const int64_t place = mirrored ? width - 16 - x : x;
+    float* const place = out + (mirrored ? width - 16 - x : x);
+    __m128i channels[3];
+    split(row + 3 * x, mirrored, channels);
     for (int c = 0; c < 3; ++c) {
-      __m128i values = _mm_setzero_si128();
-      for (int v = 0; v < 3; ++v) {
-        const auto shuffle = _mm_load_si128(reinterpret_cast<const __m128i*>(kShuffles.from[c][v]));
-        values = _mm_or_si128(values, _mm_shuffle_epi8(bytes[v], shuffle));
-      }
-      if (mirrored) values = _mm_shuffle_epi8(values, reverse);
       const __m256 slope = _mm256_set1_ps(scale.slope[c]), offset = _mm256_set1_ps(scale.offset[c]);
-      const __m256 low = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(values));
-      const __m256 high = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(values, 8)));
-      _mm256_storeu_ps(planes[c] + place, _mm256_add_ps(_mm256_mul_ps(low, slope), offset));
-      _mm256_storeu_ps(planes[c] + place + 8, _mm256_add_ps(_mm256_mul_ps(high, slope), offset));
+      const __m256 low = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(channels[c]));
+      const __m256 high = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(channels[c], 8)));
+      _mm256_storeu_ps(place + c * area, _mm256_add_ps(_mm256_mul_ps(low, slope), offset));
+      _mm256_storeu_ps(place + c * area + 8, _mm256_add_ps(_mm256_mul_ps(high, slope), offset));
+    }
+  }
+  return x;
+}
+
+__attribute__((target("avx2"))) int64_t bytes_avx2(const uint8_t* row, int64_t width, bool mirrored, uint8_t most,
+                                                   int64_t area, uint8_t* out) {
+  const __m128i limit = _mm_set1_epi8(static_cast<char>(most));
+  int64_t x = 0;
+  for (; x + 16 <= width; x += 16) {
+    uint8_t* const place = out + (mirrored ? width - 16 - x : x);
+    __m128i channels[3];
+    split(row + 3 * x, mirrored, channels);
+    for (int c = 0; c < 3; ++c) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(place + c * area), _mm_min_epu8(channels[c], limit));
     }
   }
   return x;
@@ -72,43 +97,32 @@ bool has_avx2() {
   return answer;
 }
 
-#endif
+#else
 
-int64_t write_three(const uint8_t* row, int64_t width, bool mirrored, const PlaneScale& scale,
-                    float* const (&planes)[3]) {
-#if defined(__x86_64__)
-  if (has_avx2()) return write_three_avx2(row, width, mirrored, scale, planes);
+bool has_avx2() { return false; }
+int64_t floats_avx2(const uint8_t*, int64_t, bool, const PlaneScale&, int64_t, float*) { return 0; }
+int64_t bytes_avx2(const uint8_t*, int64_t, bool, uint8_t, int64_t, uint8_t*) { return 0; }
+
 #endif
-  (void)row, (void)width, (void)mirrored, (void)scale, (void)planes;
-  return 0;
-}
 
 }  // namespace
 
-void write_float_planes(const ImageView& image, bool mirrored, const PlaneScale& scale, float* out) {
-  const int64_t area = image.height * image.width;
-  for (int64_t y = 0; y < image.height; ++y) {
-    float* target = out + y * image.width;
-    int64_t begin = 0;
-    if (image.channels == 3) {
-      float* const planes[3] = {target, target + area, target + 2 * area};
-      begin = write_three(image.row(y), image.width, mirrored, scale, planes);
-    }
-    for (int64_t c = 0; c < image.channels; ++c) {
-      const float slope = scale.slope[c], offset = scale.offset[c];
-      write_row(image.row(y) + c, image.channels, begin, image.width, mirrored, target + c * area,
-                [=](uint8_t value) { return static_cast<float>(value) * slope + offset; });
-    }
+void write_float_row(const uint8_t* row, int64_t width, int64_t channels, bool mirrored, const PlaneScale& scale,
+                     int64_t area, float* out) {
+  const int64_t begin = channels == 3 && has_avx2() ? floats_avx2(row, width, mirrored, scale, area, out) : 0;
+  for (int64_t c = 0; c < channels; ++c) {
+    const float slope = scale.slope[c], offset = scale.offset[c];
+    write_row(row + c, channels, begin, width, mirrored, out + c * area,
+              [=](uint8_t value) { return static_cast<float>(value) * slope + offset; });
   }
 }
 
-void write_byte_planes(const ImageView& image, bool mirrored, uint8_t* out) {
-  const int64_t area = image.height * image.width;
-  for (int64_t y = 0; y < image.height; ++y) {
-    for (int64_t c = 0; c < image.channels; ++c) {
-      write_row(image.row(y) + c, image.channels, 0, image.width, mirrored, out + c * area + y * image.width,
-                [](uint8_t value) { return value; });
-    }
+void write_byte_row(const uint8_t* row, int64_t width, int64_t channels, bool mirrored, uint8_t most, int64_t area,
+                    uint8_t* out) {
+  const int64_t begin = channels == 3 && has_avx2() ? bytes_avx2(row, width, mirrored, most, area, out) : 0;
+  for (int64_t c = 0; c < channels; ++c) {
+    write_row(row + c, channels, begin, width, mirrored, out + c * area,
+              [=](uint8_t value) { return std::min(value, most); });
   }
 }
 

@@ -13,9 +13,11 @@ struct PlaneScale {
   float offset[4];
 };
 
-// out[c][y][x] = pixel * slope[c] + offset[c]; `mirrored` exchanges left and right.
-void write_float_planes(const ImageView& image, bool mirrored, const PlaneScale& scale, float* out);
-// out[c][y][x] = pixel
-void write_byte_planes(const ImageView& image, bool mirrored, uint8_t* out);
+// One row of an image: out[c * area + x] = pixel * slope[c] + offset[c]; `mirrored` exchanges left and right.
+void write_float_row(const uint8_t* row, int64_t width, int64_t channels, bool mirrored, const PlaneScale& scale,
+                     int64_t area, float* out);
+// out[c * area + x] = the pixel, of at most `most`
+void write_byte_row(const uint8_t* row, int64_t width, int64_t channels, bool mirrored, uint8_t most, int64_t area,
+                    uint8_t* out);
 
 }  // namespace mx::io

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resample.hpp"
 
+#include "linear.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -110,15 +113,16 @@ Axis make_axis(int64_t from, int64_t to, Interpolation kernel, bool smaller) {
   return smaller ? area_axis(from, to) : partial_axis(from, to);
 }
 
-void nearest(const ImageView& source, uint8_t* out, int64_t height, int64_t width) {
-  const auto position = [](int64_t i, int64_t from, int64_t to) { return std::min(i * from / to, from - 1); };
-  const auto pixel = static_cast<size_t>(source.channels);
-  for (int64_t y = 0; y < height; ++y) {
-    const uint8_t* row = source.row(position(y, source.height, height));
-    for (int64_t x = 0; x < width; ++x, out += pixel) {
-      std::memcpy(out, row + position(x, source.width, width) * source.channels, pixel);
-    }
+int64_t nearest(int64_t i, int64_t from, int64_t to) { return std::min(i * from / to, from - 1); }
+
+// Of an axis whose positions are neighbours.
+Neighbours neighbours(const Axis& axis) {
+  Neighbours found;
+  for (size_t i = 0; i < axis.positions.size(); i += 2) {
+    found.left.push_back(axis.positions[i]);
+    found.share.push_back(axis.positions[i] == axis.positions[i + 1] ? 0.0F : axis.weights[i + 1]);
   }
+  return found;
 }
 
 template <int kChannels>
@@ -224,37 +228,80 @@ void saturate_all(const float* values, int64_t count, uint8_t* out) {
 
 }  // namespace
 
-void resize(const ImageView& source, uint8_t* out, int64_t height, int64_t width, Interpolation kernel) {
-  const int64_t row_values = width * source.channels;
-  if (height == source.height && width == source.width) {
-    for (int64_t y = 0; y < height; ++y) std::memcpy(out + y * row_values, source.row(y), row_values);
-    return;
-  }
-  if (kernel == Interpolation::kNearest) {
-    nearest(source, out, height, width);
-    return;
-  }
-  const bool smaller = height <= source.height && width <= source.width;
-  const Axis rows = make_axis(source.height, height, kernel, smaller);
-  const Axis columns = make_axis(source.width, width, kernel, smaller);
-  FilteredRows filtered(source, columns, width, rows.taps);
-  std::vector<float> sums(row_values);
-  for (int64_t y = 0; y < height; ++y) {
+struct ResizedRows::Linear {
+  LinearRows rows;
+};
+
+struct ResizedRows::Filtered {
+  Axis rows, columns;
+  FilteredRows filtered;
+  std::vector<float> sums;
+
+  Filtered(const ImageView& source, Axis r, Axis c, int64_t width)
+      : rows(std::move(r)), columns(std::move(c)), filtered(source, columns, width, rows.taps),
+        sums(static_cast<size_t>(width * source.channels)) {}
+
+  void row(int64_t y, uint8_t* out) {
+    const auto count = static_cast<int64_t>(sums.size());
     bool begun = false;
     for (int t = 0; t < rows.taps; ++t) {
       const float w = rows.weights[y * rows.taps + t];
       if (w == 0.0F) continue;
       const float* row = filtered.row(rows.positions[y * rows.taps + t]);
       if (begun) {
-        for (int64_t i = 0; i < row_values; ++i) sums[i] += w * row[i];
+        for (int64_t i = 0; i < count; ++i) sums[i] += w * row[i];
       } else {
-        for (int64_t i = 0; i < row_values; ++i) sums[i] = w * row[i];
+        for (int64_t i = 0; i < count; ++i) sums[i] = w * row[i];
       }
       begun = true;
     }
     if (!begun) std::fill(sums.begin(), sums.end(), 0.0F);
-    saturate_all(sums.data(), row_values, out);
-    out += row_values;
+    saturate_all(sums.data(), count, out);
+  }
+};
+
+ResizedRows::ResizedRows(const ImageView& source, int64_t height, int64_t width, Interpolation kernel)
+    : source_(source), height_(height), width_(width) {
+  if ((height == source.height && width == source.width) || kernel == Interpolation::kNearest) return;
+  const bool smaller = height <= source.height && width <= source.width;
+  Axis rows = make_axis(source.height, height, kernel, smaller);
+  Axis columns = make_axis(source.width, width, kernel, smaller);
+  if (kernel == Interpolation::kLinear || (kernel == Interpolation::kArea && !smaller)) {
+    linear_ = std::make_unique<Linear>();
+    linear_->rows.begin(source_, neighbours(rows), neighbours(columns));
+  } else {
+    filtered_ = std::make_unique<Filtered>(source_, std::move(rows), std::move(columns), width);
+  }
+}
+
+ResizedRows::~ResizedRows() = default;
+
+void ResizedRows::row(int64_t y, uint8_t* out) {
+  if (linear_) {
+    linear_->rows.row(y, out);
+  } else if (filtered_) {
+    filtered_->row(y, out);
+  } else {  // of the same size, too
+    const auto pixel = static_cast<size_t>(source_.channels);
+    const uint8_t* row = source_.row(nearest(y, source_.height, height_));
+    if (width_ == source_.width) {
+      std::memcpy(out, row, pixel * static_cast<size_t>(width_));
+      return;
+    }
+    for (int64_t x = 0; x < width_; ++x, out += pixel) {
+      std::memcpy(out, row + nearest(x, source_.width, width_) * source_.channels, pixel);
+    }
+  }
+}
+
+void resize(const ImageView& source, uint8_t* out, int64_t height, int64_t width, Interpolation kernel) {
+  const int64_t row_bytes = width * source.channels;
+  ResizedRows rows(source, height, width, kernel);
+  std::vector<uint8_t> last(static_cast<size_t>(row_bytes + ResizedRows::kSlack));
+  for (int64_t y = 0; y < height; ++y, out += row_bytes) {
+    const bool room = (height - 1 - y) * row_bytes >= ResizedRows::kSlack;
+    rows.row(y, room ? out : last.data());
+    if (!room) std::memcpy(out, last.data(), static_cast<size_t>(row_bytes));
   }
 }
 

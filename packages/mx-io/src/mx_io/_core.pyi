@@ -56,6 +56,17 @@ class AugmentOptions:
         mean: npt.NDArray[np.float32] | None = None,
         whole: tuple[int, int] = (0, 0),
     ) -> None: ...
+    def fill(
+        self,
+        data: Sequence[bytes | memoryview],
+        out: np.ndarray[Any, Any],
+        seed: int,
+        epochs: Sequence[int],
+        records: Sequence[int],
+        mean: npt.NDArray[np.float32] | None,
+        scaled: bool,
+        max_pixels: int,
+    ) -> list[int]: ...
     def reshape_and_colour(
         self,
         image: npt.NDArray[np.uint8],

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -68,7 +69,9 @@ void every_width_and_direction_gives_the_same_values() {
       const ImageView view = image.view().crop(1, 0, width, 2);
       for (const bool mirrored : {false, true}) {
         std::vector<float> out(channels * 2 * width);
-        write_float_planes(view, mirrored, scale, out.data());
+        for (int64_t y = 0; y < 2; ++y) {
+          write_float_row(view.row(y), width, channels, mirrored, scale, 2 * width, out.data() + y * width);
+        }
         for (int64_t i = 0; i < channels * 2 * width; ++i) {
           const int64_t c = i / (2 * width), y = i / width % 2, x = mirrored ? width - 1 - i % width : i % width;
           const float expected = view.row(y)[x * channels + c] * scale.slope[c] + scale.offset[c];
@@ -224,14 +227,67 @@ void mean_images_are_subtracted_and_mirrored_and_signed_bytes_end_at_127() {
   write_planes(augmented, o, mean.data(), centred.data());
   std::vector<int8_t> signed_bytes(mean.size());
   std::vector<uint8_t> bytes(mean.size());
-  write_planes(augmented, signed_bytes.data());
-  write_planes(augmented, bytes.data());
+  write_planes(augmented, o, signed_bytes.data());
+  write_planes(augmented, o, bytes.data());
   for (int64_t row = 0; row < 15; ++row) {
     const float unit = row / 5 == 1 ? 0.25F : 0.5F;
     for (int64_t x = 0; x < 7; ++x) {
       const float expected = plain[row * 7 + x] - unit * mean[row * 7 + 6 - x];
       CHECK(std::fabs(centred[row * 7 + x] - expected) < 1e-4F);
       CHECK(signed_bytes[row * 7 + x] == std::min<int>(bytes[row * 7 + x], 127));
+    }
+  }
+}
+
+// A crop that is decoded alone goes on with the same random numbers.
+void an_image_that_is_a_crop_gives_what_the_whole_gives() {
+  for (int kind = 0; kind < 3; ++kind) {
+    AugmentOptions o = options_for(3, 20, 24);
+    o.rand_mirror = true, o.rand_crop = kind != 0;
+    if (kind == 0) o.random_resized_crop = true, o.min_random_area = 0.1F, o.max_aspect_ratio = 0.5F;
+    if (kind == 1) o.min_crop_size = 7, o.max_crop_size = 50, o.brightness = 0.3F, o.inter_method = 10;
+    for (uint32_t record = 0; record < 100; ++record) {
+      const int64_t height = 20 + record % 31, width = 24 + record % 17;
+      const Image image = noise(height, width, 3, record);
+      const RecordRandom random(1, 2, record);
+      Region region;
+      CHECK(first_crop(height, width, o, random, region));
+      const ImageView part = image.view().crop(region.x, region.y, region.width, region.height);
+      std::vector<uint8_t> whole(3 * 20 * 24), alone(whole.size());
+      AugmentScratch scratch;
+      RecordRandom first = random, second = random;
+      write_planes(augment(image.view(), o, first, scratch), o, whole.data());
+      write_planes(augment(part, o, second, scratch, {height, width, true}), o, alone.data());
+      CHECK(whole == alone);
+    }
+  }
+  Region region;
+  CHECK(!first_crop(10, 50, options_for(3, 20, 24), RecordRandom(0, 0, 0), region));
+}
+
+// In fixed point: no value is further than one from the exact mixture of four pixels.
+void linear_resizing_is_exact_to_one() {
+  std::mt19937 draws(4);
+  for (int i = 0; i < 60; ++i) {
+    const int64_t channels = i % 4 + 1, height = 1 + draws() % 40, width = 1 + draws() % 40;
+    const int64_t to_height = 1 + draws() % 60, to_width = 1 + draws() % 60;
+    const Image image = noise(height, width, channels, static_cast<uint32_t>(i));
+    std::vector<uint8_t> out(to_height * to_width * channels);
+    resize(image.view(), out.data(), to_height, to_width, Interpolation::kLinear);
+    const auto axis = [](int64_t at, int64_t from, int64_t to, int64_t& low, int64_t& high) {
+      const double centre = (static_cast<double>(at) + 0.5) * static_cast<double>(from) / static_cast<double>(to) - 0.5;
+      low = std::clamp<int64_t>(static_cast<int64_t>(std::floor(centre)), 0, from - 1);
+      high = std::clamp<int64_t>(static_cast<int64_t>(std::floor(centre)) + 1, 0, from - 1);
+      return centre - std::floor(centre);
+    };
+    for (int64_t at = 0; at < static_cast<int64_t>(out.size()); ++at) {
+      int64_t top, bottom, left, right;
+      const double down = axis(at / channels / to_width, height, to_height, top, bottom);
+      const double across = axis(at / channels % to_width, width, to_width, left, right);
+      const auto pixel = [&](int64_t y, int64_t x) { return image.view().row(y)[x * channels + at % channels]; };
+      const double exact = (pixel(top, left) * (1 - across) + pixel(top, right) * across) * (1 - down) +
+                           (pixel(bottom, left) * (1 - across) + pixel(bottom, right) * across) * down;
+      CHECK(std::fabs(out[at] - exact) < 0.53);
     }
   }
 }
@@ -249,7 +305,9 @@ void smaller_images_give_the_same_crop() {
     const Image image = noise((height + divisor - 1) / divisor, (width + divisor - 1) / divisor, 3, record);
     AugmentScratch scratch;
     const Augmented augmented = augment(image.view(), o, random, scratch, {height, width});
-    CHECK(augmented.image.height == 16 && augmented.image.width == 16);
+    std::vector<float> planes(3 * 16 * 16, -1.0F);
+    write_planes(augmented, o, nullptr, planes.data());
+    CHECK(std::none_of(planes.begin(), planes.end(), [](float value) { return value < 0.0F; }));
   }
   o.resize = 20;
   CHECK(least_scale(200, 100, o, RecordRandom(0, 0, 0)) == 0.2);
@@ -273,5 +331,7 @@ int main() {
   a_thread_of_an_image_is_enlarged_within_bounds();
   mean_images_are_subtracted_and_mirrored_and_signed_bytes_end_at_127();
   smaller_images_give_the_same_crop();
+  an_image_that_is_a_crop_gives_what_the_whole_gives();
+  linear_resizing_is_exact_to_one();
   std::puts("ok");
 }

@@ -107,6 +107,18 @@ def recognised(data: bytes | bytearray | memoryview) -> str | None:
     return next((codec.name for codec in codecs() if _recognises(codec, head)), None)
 
 
+def jpeg_is_ours() -> bool:
+    """Whether JPEG files are decoded by this package: no codec of a plug-in is asked before its own."""
+    registry = plugins.registry("image_codecs")
+    for codec in codecs():
+        entry = registry.get(codec.name)
+        if not entry.is_first_party:
+            return False
+        if codec.name == "jpeg":
+            return not plugins.is_aside(entry)
+    return False
+
+
 def _recognises(codec: CodecSpec, head: bytes) -> bool:
     """What `sniff` says; a codec whose `sniff` raises is disabled, and the next one is asked."""
     entry = plugins.registry("image_codecs").get(codec.name)

@@ -13,7 +13,7 @@ from mx_core import plugins
 from mx_core.errors import ArgumentError, MXNetError, ShapeError
 from mx_core.plugins.specs import resolve
 from mx_core.signals import let_pass
-from mx_io import _core
+from mx_io import _core, codecs
 from mx_io.arrays import to_numpy
 
 #: The native steps in a sequence of augmenters.
@@ -93,7 +93,8 @@ class Augmentation:
         self._native = DEFAULT in augmenters
         middle = augmenters.index(DEFAULT) if self._native else len(augmenters)
         self._before, self._after = list(augmenters[:middle]), list(augmenters[middle + 1 :])
-        self._alone = self._native and len(augmenters) == 1
+        #: whether there are native steps alone
+        self.native = self._native and len(augmenters) == 1
         self._scaled = scaled and self._native and not self._before
 
     def least_scale(self, seed: int, number: int, key: int) -> Callable[[int, int], float] | None:
@@ -101,6 +102,23 @@ class Augmentation:
         if not self._scaled:
             return None
         return lambda height, width: self._options.least_scale(height, width, seed, number, key)
+
+    def fill(
+        self,
+        data: list[bytes | memoryview],
+        out: np.ndarray[Any, Any],
+        seed: int,
+        numbers: list[int],
+        keys: list[int],
+    ) -> list[int]:
+        """Decodes JPEG files and augments them into the places of a batch, with native steps alone.
+
+        Returns
+        -------
+        list of int
+            The places of those that must be decoded by the codecs: other formats, kinds of JPEG that are rare, damage.
+        """
+        return self._options.fill(data, out, seed, numbers, keys, self._mean, self._scaled, codecs.MAX_PIXELS)
 
     def apply(
         self,
@@ -112,7 +130,7 @@ class Augmentation:
         whole: tuple[int, int] = (0, 0),
     ) -> None:
         """Augments an image into planes (channels, height, width); `whole` is its size before it was made smaller."""
-        if self._alone:
+        if self.native:
             self._options.apply(image, out, seed, number, key, self._mean, whole)
             return
         generator: np.random.Generator | None = None

@@ -154,11 +154,20 @@ class DetFiller(ImageFiller):
         self, source: Source, augmentation: Augmentation, steps: DetSteps, width: int, p: Any, op: str
     ) -> None:
         super().__init__(source, augmentation, width, p.seed, p.on_error == "skip", op)
+        self._at_once = False  # boxes change with their image
         self._steps = steps
         self._wanted = p.label_width
         self._pad_value = p.label_pad_value
 
-    def _one(self, example: Example, out: ImageBuffers, slot: int, position: int, number: int) -> None:
+    def _one(
+        self,
+        example: Example,
+        out: ImageBuffers,
+        slot: int,
+        position: int,
+        number: int,
+        decoded: bool = False,
+    ) -> None:
         row = np.ravel(np.asarray(to_numpy(example.label), np.float32))
         if self._wanted > 0 and len(row) != self._wanted:
             raise FileFormatError(f"expected {self._wanted} labels (label_width), got {len(row)}")

@@ -19,6 +19,9 @@ from mx_io.iterators.buffers import BufferPool
 from mx_io.iterators.order import BatchPlan
 from mx_io.pipeline.source import Example, Source
 
+#: Images that are decoded in one call; a stop waits for them.
+_AT_ONCE = 8
+
 
 @dataclass(frozen=True)
 class ImageBuffers:
@@ -73,7 +76,8 @@ class ImageFiller:
         self._seed = seed % 2**64
         self._skip = skip
         self._color = {1: 0, 3: 1, 4: -1}[augmentation.shape[0]]
-        codecs.codecs()  # loads the plug-ins here and not on a thread of the pool
+        # Loads the plug-ins here and not on a thread of the pool.
+        self._at_once = augmentation.native and self._color != -1 and codecs.jpeg_is_ours()
 
     def fill(
         self, plan: BatchPlan, out: ImageBuffers, begin: int, end: int, stopped: Callable[[], bool]
@@ -81,13 +85,18 @@ class ImageFiller:
         """Decode and augment the examples of slots [begin, end)."""
         positions = plan.examples[begin:end].tolist()
         examples = self._read(positions)
+        done: set[int] = set()
         for slot, position, example in zip(range(begin, end), positions, examples, strict=True):
             if stopped():
                 return
+            if self._at_once and (slot - begin) % _AT_ONCE == 0:
+                piece = slice(slot, min(slot + _AT_ONCE, end))
+                done = self._decoded(examples[slot - begin : piece.stop - begin], plan, out, piece)
             try:
                 if isinstance(example, Exception):
                     raise example
-                self._one(example, out, slot, position, int(plan.passes[slot]) % 2**32)
+                number = int(plan.passes[slot]) % 2**32
+                self._one(example, out, slot, position, number, slot in done)
             except MemoryError:
                 raise
             except Exception as error:
@@ -130,13 +139,39 @@ class ImageFiller:
             return error
         return example
 
-    def _one(self, example: Example, out: ImageBuffers, slot: int, position: int, number: int) -> None:
+    def _decoded(
+        self, examples: Sequence[Example | Exception], plan: BatchPlan, out: ImageBuffers, piece: slice
+    ) -> set[int]:
+        """Decodes and augments at once what it can, without the GIL; the slots that are finished."""
+        slots = range(piece.start, piece.stop)
+        wanted = [(slot, e) for slot, e in zip(slots, examples, strict=True) if isinstance(e, Example)]
+        found = {slot: e.data for slot, e in wanted if isinstance(e.data, bytes | memoryview)}
+        if len(found) != len(slots):
+            return set()
+        keys = [self._source.key(position) for position in plan.examples[piece].tolist()]
+        if not all(type(key) is int and 0 <= key < 2**64 for key in keys):
+            return set()  # `_one` says what is wrong
+        numbers = [number % 2**32 for number in plan.passes[piece].tolist()]
+        left = self._augmentation.fill(list(found.values()), out.data[piece], self._seed, numbers, keys)
+        return set(slots).difference(piece.start + place for place in left)
+
+    def _one(
+        self,
+        example: Example,
+        out: ImageBuffers,
+        slot: int,
+        position: int,
+        number: int,
+        decoded: bool = False,
+    ) -> None:
         label = example.label
         if self._label_width == 1 and isinstance(label, float | int):
             out.label[slot, 0] = label
         else:
             out.label[slot] = self._label(label)
         out.index[slot] = example.number
+        if decoded:
+            return
         key = self._key(position)
         image, whole = self._pixels(example.data, number, key)
         self._augmentation.apply(image, out.data[slot], self._seed, number, key, whole)

@@ -50,8 +50,9 @@ def parse(label: Any) -> Objects:
 
 def with_area(objects: Objects) -> npt.NDArray[np.bool_]:
     """Which objects have positive width and height, and numbers for their class and borders."""
-    finite: npt.NDArray[np.bool_] = np.isfinite(objects[:, :LEAST_WIDTH]).all(axis=1)
-    return finite & (objects[:, 3] > objects[:, 1]) & (objects[:, 4] > objects[:, 2])
+    finite = np.isfinite(objects[:, :LEAST_WIDTH]).all(axis=1)
+    found: npt.NDArray[np.bool_] = finite & (objects[:, 3] > objects[:, 1]) & (objects[:, 4] > objects[:, 2])
+    return found
 
 
 def areas(objects: Objects) -> npt.NDArray[np.float32]:
