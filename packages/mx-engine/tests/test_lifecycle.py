@@ -54,6 +54,25 @@ def test_failures_nobody_saw_are_told_once_at_exit(python: Python, how: str) -> 
     assert "ZeroDivisionError: division by zero (in operator division, pushed at " in done.stderr
 
 
+@pytest.mark.parametrize("other", [False, True])
+def test_failures_that_follow_from_the_programs_own_are_not_told_at_exit(python: Python, other: bool) -> None:
+    done = python(
+        f"""
+        import mx_engine
+        from mx_core.errors import MXNetError
+        engine = mx_engine.create(workers=2)
+        def fail(text):
+            raise MXNetError(text)
+        engine.push(lambda: fail("[KVStore] the program has failed"))
+        if {other}:
+            engine.push(lambda: fail("another cause"))
+        engine.drain(10)
+        """
+    )
+    told = "mx: 1 failure was never observed:\n  MXNetError: another cause"
+    assert done.stderr.startswith(told) if other else done.stderr == ""
+
+
 def test_an_operation_that_never_ends_does_not_keep_the_process(python: Python) -> None:
     start = time.monotonic()
     done = python(

@@ -33,6 +33,9 @@ _RANKS = {
     "devices": 4,
 }
 
+#: in the message of what a plug-in makes fail because the program itself has failed: the exit does not tell of it again
+PROGRAM_FAILED = "the program has failed"
+
 _SHUTDOWN = "mx_shutdown()"
 
 

@@ -10,7 +10,7 @@ import threading
 import time
 
 from mx_core.errors import EngineShutdownError
-from mx_core.lifecycle import interrupted, raise_after_fork
+from mx_core.lifecycle import PROGRAM_FAILED, interrupted, raise_after_fork
 from mx_core.weak import WeakGroup
 from mx_engine._core import Engine
 from mx_engine.settings import integer, seconds
@@ -95,7 +95,7 @@ class Keeper:
                 text = unfinished_text(engine, "had not finished at exit; given up")
                 print(text, file=sys.stderr)
                 engine.notify_shutdown()
-            count, texts = unobserved or engine.unobserved()
+            count, texts = _news(*(unobserved or engine.unobserved()))
             if count:
                 print(unobserved_text(count, texts), file=sys.stderr)
 
@@ -124,6 +124,12 @@ def _cancel(engine: Engine, limit: float) -> bool:
             return engine.close(max(0.0, end - time.monotonic()))
         except KeyboardInterrupt:  # it ends as fast as it can
             continue
+
+
+def _news(count: int, texts: list[str]) -> tuple[int, list[str]]:
+    """Failures that nobody was told of, without those that follow from the program's own."""
+    own = [text for text in texts if PROGRAM_FAILED not in text]
+    return count - (len(texts) - len(own)), own
 
 
 def _operations(count: int) -> str:
