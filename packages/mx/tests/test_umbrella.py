@@ -143,6 +143,10 @@ assert len(found) == 9, set(statements) - set(found)
         "from mx.optimizer.contrib import GroupAdaGrad", "from mx.optimizer.optimizer import Test",
         "import mx.kvstore.kvstore as k; k.create", "import mx.image.detection as d; d.ImageIter",
         "from mx.gluon.nn.basic_layers import Dense", "from mx.gluon.block import HybridBlock",
+        "import mx; mx.gluon.nn.basic_layers.Dense, mx.gluon.rnn.rnn_cell.LSTMCell, mx.gluon.contrib.nn.basic_layers.Identity",
+        "from mx.gluon.contrib.cnn.conv_layers import DeformableConvolution", "from mx.gluon.contrib.nn import basic_layers",
+        "from mx.executor_manager import _split_input_slice", "from mx.model import _create_kvstore, _update_params",
+        "from mx.module.base_module import BaseModule, _as_list, _check_input_names, _parse_data_desc",
     ],
 )  # fmt: skip
 def test_files_of_mxnet_have_what_programs_import_from_them(statement: str) -> None:
@@ -153,7 +157,7 @@ def test_files_of_mxnet_have_what_programs_import_from_them(statement: str) -> N
     ("module", "name", "said"),
     [
         ("optimizer.optimizer", "NDabs", "mx.optimizer.NDabs is not implemented; .*: an internal name"),
-        ("kvstore.kvstore_server", "KVStoreServer", "mx.kvstore.kvstore_server is .*: stores over a network"),
+        ("kvstore.kvstore_server", "KVStoreServer", "mx.kvstore.kvstore_server is .*: `mx launch -s`"),
         ("contrib.amp.amp", "list_fp32_ops", "mx.contrib.amp.list_fp32_ops is not .*: lists operators by a rule"),
         ("contrib.amp.lists", "symbol_fp16", "mx.contrib.amp.lists is not implemented; .* by a rule"),
         ("contrib.amp.lists", "symbol_fp16", "mx.contrib.amp.lists is .*: lists operators by a rule"),
@@ -249,7 +253,7 @@ def test_imports_of_what_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None
     [
         ("mx.io.LibSVMIter", "mx.io.LibSVMIter is not implemented; see the guide"),
         ("mx.contrib.onnx", "mx.contrib.onnx is not implemented; see the guide"),
-        ("mx.kv.KVStoreServer", "stores over a network are for plug-ins"),
+        ("mx.kv.KVStoreServer", "`mx launch -s` of the plug-in"),
         ("mx.nd.cast_storage", "mx.nd.cast_storage is not implemented; .*: only dense arrays are here"),
         ("mx.gluon.nothing", "module 'mx_gluon' has no attribute 'nothing'"),
         ("mx.io.NDArrayItre", "has no attribute 'NDArrayItre'"),
@@ -271,7 +275,7 @@ def test_a_name_that_is_missing_is_told(expression: str, said: str) -> None:
         ("test_utils", "has_tvm_ops", "mx.test_utils.has_tvm_ops is not implemented; .*: of MXNet's own tests"),
         ("util", "set_np", "mx.util.set_np is not implemented; see the guide"),
         ("io", "LibSVMIter", "mx.io.LibSVMIter is not implemented; see the guide"),
-        ("kvstore", "KVStoreServer", "mx.kvstore.KVStoreServer is not implemented; .*: stores over a network"),
+        ("kvstore", "KVStoreServer", "mx.kvstore.KVStoreServer is not implemented; .*: `mx launch -s`"),
         ("sym.contrib", "foreach", "mx.sym.contrib.foreach is not implemented; .*`mx.nd.contrib.foreach`"),
         ("symbol.contrib", "cond", "mx.sym.contrib.cond is not implemented; .*`mx.nd.contrib.foreach`"),
         ("optimizer", "Nothing", "cannot import name 'Nothing'|has no attribute 'Nothing'"),

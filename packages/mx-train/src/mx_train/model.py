@@ -83,4 +83,13 @@ def load_checkpoint(prefix: str, epoch: int) -> tuple[Any, dict[str, NDArray], d
 
 
 #: modules need this one, and FeedForward needs modules
-__getattr__, __dir__ = lazy(__name__, {"mx_train.feed_forward": ["FeedForward"]})[:2]
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "mx_train.feed_forward": ["FeedForward"],
+        "mx_train.module.private_functions": [
+            "_create_kvstore", "_initialize_kvstore", "_multiple_callbacks", "_update_params",
+            "_update_params_on_kvstore",
+        ],
+    },
+)[:2]  # fmt: skip

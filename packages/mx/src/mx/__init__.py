@@ -70,6 +70,7 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     from mx_symbol.symbol.attribute import AttrScope as AttrScope
     from mx_train import callback as callback
     from mx_train import checkpoint as checkpoint
+    from mx_train import executor_manager as executor_manager
     from mx_train import initializer as initializer
     from mx_train import lr_scheduler as lr_scheduler
     from mx_train import metric as metric
@@ -135,6 +136,7 @@ _PLACES: dict[str, str] = {
     "symbol": "mx_symbol.sym",
     "Symbol": "mx_symbol.symbol:Symbol",
     "executor": "mx_symbol.runtime.executor",
+    "executor_manager": "mx_train.executor_manager",
     "AttrScope": "mx_symbol.symbol.attribute:AttrScope",
     "attribute": "mx_symbol.symbol.attribute",
     "name": "mx_symbol.symbol.naming",

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from mx.files import files_of
+from mx.files import FILES, files_of
 from mx_core.imports import import_by_name
 
 _GUIDE = "the guide 'Move a script from MXNet' (docs/guides/move_from_mxnet.md)"
@@ -100,7 +100,14 @@ def explain(module: ModuleType, names: Sequence[str]) -> None:
 
 def _explain_below(module: ModuleType, name: str, found: object, names: Sequence[str]) -> None:
     if isinstance(found, ModuleType) and found.__name__ == f"{module.__name__}.{name}":
-        explain(found, [below for each in names if (below := f"{each}.{name}") in _names()])
+        below = [f"{each}.{name}" for each in names]
+        explain(found, [each for each in below if each in _names() or _has_files(each)])
+
+
+def _has_files(name: str) -> bool:
+    """Whether files of MXNet are in a module, or in one below it."""
+    place = name.removeprefix("mx.")
+    return any(each == place or each.startswith(f"{place}.") for each in FILES)
 
 
 def _is_import_from(frame: FrameType) -> bool:

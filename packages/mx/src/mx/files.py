@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 #: package below `mx` -> names of files in it that programs import from
 FILES = {
-    "contrib.amp": ("amp", "loss_scaler"), "gluon.nn": ("activations", "basic_layers", "conv_layers"),
+    "contrib.amp": ("amp", "loss_scaler"), "gluon.contrib.cnn": ("conv_layers",),
+    "gluon.contrib.nn": ("basic_layers",), "gluon.nn": ("activations", "basic_layers", "conv_layers"),
     "gluon.rnn": ("rnn_cell", "rnn_layer"),
     "image": ("image", "detection", "det"), "io": ("io",), "kvstore": ("kvstore", "base"),
     "ndarray": ("ndarray",), "optimizer": ("optimizer",), "rnn": ("rnn", "rnn_cell", "io"), "symbol": ("symbol",),

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mx_core.errors import ArgumentError, MXNetError
+from mx_core.imports import lazy
 from mx_io.io import DataBatch, DataDesc, DataIter
 from mx_ndarray import NDArray, nd
 from mx_symbol.symbol import Symbol
@@ -527,3 +528,18 @@ class BaseModule:
             raise MXNetError("[Module] call init_params first")
         if optimizer and not self.optimizer_initialized:
             raise MXNetError("[Module] call init_optimizer first")
+
+
+#: MXNet's private names of functions that programs import
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "mx_train.module.private_functions": [
+            "_as_list",
+            "_check_input_names",
+            "_check_names_match",
+            "_multiple_callbacks",
+            "_parse_data_desc",
+        ]
+    },
+)[:2]
