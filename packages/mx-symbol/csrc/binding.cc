@@ -343,10 +343,12 @@ void Binding::push_segment(uint32_t index, int32_t priority, Random random) {
   std::unique_ptr<Job> job = take_job();
   job->first = index;
   job->random.assign(1, random);
-  const bool runs_inline = segment.microseconds < kInlineMicroseconds;
   const bool alone = segment.branch == kNoBranch || program_->branches()[segment.branch].threads == 0;
-  const uint32_t heavy = alone ? MX_PUSH_PARALLEL : 0;
-  submit(bound, std::move(job), segment.python ? MX_PUSH_PYTHON : runs_inline ? MX_PUSH_INLINE : heavy, priority);
+  // Also what is short has parallel regions, and if it has to wait, it runs on the thread that ran what it waited for:
+  // no other is woken.
+  uint32_t flags = alone ? MX_PUSH_PARALLEL : 0;
+  if (segment.microseconds < kInlineMicroseconds) flags |= MX_PUSH_INLINE;
+  submit(bound, std::move(job), segment.python ? MX_PUSH_PYTHON : flags, priority);
 }
 
 void Binding::submit(const Bound& bound, std::unique_ptr<Job> job, uint32_t flags, int32_t priority) {
