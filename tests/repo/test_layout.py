@@ -28,9 +28,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "mx-io": {"mx-core", "mx-ndarray"},
     "mx-train": {"mx-core", "mx-ndarray", "mx-symbol", "mx-io", "mx-kvstore"},
     "mx-gluon": {"mx-core", "mx-ndarray", "mx-symbol", "mx-io", "mx-kvstore", "mx-train"},
-    "mx": set(FOLDERS) - {"mx-example-operators", "mx-mxnet", "mx-kvstore-mpi"},
+    "mx": set(FOLDERS) - {"mx-example-operators", "mx-mxnet", "mx-kvstore-mpi", "mx-kvstore-ray"},
     "mx-mxnet": {"mx", "mx-core"},
     "mx-kvstore-mpi": {"mx-core", "mx-ndarray", "mx-kvstore", "mx-train"},
+    "mx-kvstore-ray": {"mx-core", "mx-ndarray", "mx-kvstore", "mx-train"},
     "mx-example-operators": {"mx-core", "mx-operators-cuda"},  # the latter for its CUDA kernels
 }
 

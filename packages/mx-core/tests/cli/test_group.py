@@ -411,3 +411,46 @@ def test_a_part_alone_is_no_problem(mx, site, engine_source):
 
 def test_the_names_of_own_commands_are_those_that_there_are():
     assert sorted(cli.commands) == sorted(specs.OWN_COMMANDS)
+
+
+#: commands of two engines, and of one
+ENGINES = """
+    import click
+
+    def make(engine):
+        @click.command(context_settings={"allow_interspersed_args": False})
+        @click.option("-n", type=int)
+        @click.option("--engine")
+        @click.option(f"--{engine}-only")
+        @click.option("--flag", is_flag=True)
+        @click.argument("words", nargs=-1)
+        def command(words, **options):
+            "Starts something."
+            click.echo(f"{engine} {options['n']} {' '.join(words)}")
+        return command
+
+    def mx_register_commands(registry):
+        registry.add("start", make("steam"))
+        registry.add("start@diesel", make("diesel"))
+        registry.add("stop@diesel", make("diesel"))
+"""
+
+
+def test_several_plugins_have_a_command_of_one_name(mx, site):
+    site.add("engines", ENGINES)
+    assert mx("start", "go") == (0, "steam None go\n")
+    assert mx("start", "--engine", "diesel", "go") == (0, "diesel None go\n")
+    assert mx("start", "-n", "2", "--flag", "--diesel-only", "x", "--engine=diesel", "go") == (
+        0,
+        "diesel 2 go\n",
+    )
+    assert mx("start", "go", "--engine", "diesel") == (
+        0,
+        "steam None go --engine diesel\n",
+    )  # the program's own
+    assert mx("start", "--", "--engine", "diesel") == (0, "steam None --engine diesel\n")
+    assert mx("start", "--engine", "sail", "go") == (0, "steam None go\n")  # which it may refuse itself
+    assert mx("stop", "go") == mx("stop", "--engine", "diesel", "go") == (0, "diesel None go\n")
+    assert "@" not in mx("--help")[1]
+    status, output = mx("start", "--engine")
+    assert status == 2 and "--engine" in output

@@ -11,6 +11,7 @@ import click
 
 from mx_core import lifecycle, plugins
 from mx_core.build_info import __version__
+from mx_core.cli import engines
 from mx_core.cli.doctor import doctor
 from mx_core.cli.ops import ops
 from mx_core.cli.plugins import plugins_command
@@ -25,13 +26,34 @@ class _Group(click.Group):
     """A group that also has the commands of plug-ins; mx's own names come first."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *plugins.registry("commands").names()})
+        theirs = (name.partition("@")[0] for name in plugins.registry("commands").names())
+        return sorted({*super().list_commands(ctx), *theirs})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         own = super().get_command(ctx, name)
-        if own is not None or name not in plugins.registry("commands"):
+        registry = plugins.registry("commands")
+        if own is not None:
             return own
-        return _load(plugins.registry("commands").get(name))
+        if name in registry:
+            return _load(registry.get(name))
+        others = engines.of(name)
+        return _load(registry.get(f"{name}@{others[0]}")) if len(others) == 1 else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        engine = engines.asked(name, args[1:], self._every(ctx, name))
+        if engine is None:
+            return super().resolve_command(ctx, args)
+        return name, _load(plugins.registry("commands").get(f"{name}@{engine}")), args[1:]
+
+    def _every(self, ctx: click.Context, name: str) -> list[click.Command]:
+        """The commands of a name, whatever their engine."""
+        registry = plugins.registry("commands")
+        found = [_load(registry.get(f"{name}@{engine}")) for engine in engines.of(name)]
+        plain = self.get_command(ctx, name) if found else None
+        return found if plain is None else [plain, *found]
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

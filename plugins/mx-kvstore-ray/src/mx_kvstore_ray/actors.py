@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers as actors of Ray: a name in the namespace of their job, restarted by Ray when they are lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mx_kvstore_ray.server import Answer, Server, Stamp
+
+#: requests that an actor has under way at once; those that wait for other workers take nothing but memory
+_AT_ONCE = 1_000_000
+
+
+class ParameterServer:
+    """The actor. Threads: one, that of its event loop; takes the parameters of `Server`."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self._server = Server(*arguments)
+
+    async def answer(
+        self, command: str, stamp: Stamp | None, told: dict[str, Any], data: Any = None
+    ) -> Answer:
+        """See `Server.answer`."""
+        return await self._server.answer(command, stamp, told, data)
+
+
+def name_of(server: int) -> str:
+    """The name of a server's actor."""
+    return f"server-{server}"
+
+
+def start(ray: Any, server: int, arguments: tuple[Any, ...]) -> Any:
+    """Has Ray start the actor of a server, and start it again whenever it is lost; its handle.
+
+    Parameters
+    ----------
+    ray : module
+    server : int
+    arguments : tuple
+        Of `Server`.
+    """
+    options = {
+        "name": name_of(server), "num_cpus": 0.01, "max_restarts": -1, "max_task_retries": 0,
+        "max_concurrency": _AT_ONCE,
+    }  # fmt: skip
+    return ray.remote(ParameterServer).options(**options).remote(*arguments)
+
+
+def retried(ray: Any) -> tuple[type[BaseException], ...]:
+    """Errors of Ray after which a request is sent again: an actor, or the memory of its answer, is gone."""
+    found = ray.exceptions
+    return found.RayActorError, found.ObjectLostError, found.WorkerCrashedError, found.NodeDiedError

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations of the engine on arrays that messages fill or carry away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mx_core import dtypes, services
+from mx_core.context import cpu
+from mx_core.errors import DTypeError, MXNetError
+from mx_kvstore_ray import _native
+from mx_ndarray import NDArray, invoke_capsule, nd
+
+#: elements of a value, of one dimension
+Values = npt.NDArray[Any]
+Done = Callable[[MXNetError | None], object]
+
+_engine: Any = None
+
+
+def push(
+    start: Callable[..., object],
+    name: str,
+    reads: Sequence[NDArray],
+    writes: Sequence[NDArray],
+    priority: int,
+) -> None:
+    """Pushes an operation that ends when its `done` is called.
+
+    Parameters
+    ----------
+    start : callable
+        (done, *values): begins it, once all arrays are computed. `values` are the memory of `reads` and `writes`, of
+        one dimension, valid until `done(None)` or `done(error)`; of `reads` they are read-only.
+    reads, writes : sequences of NDArray
+        In main memory.
+    priority : int
+        Of operations that are ready, larger ones start first.
+    """
+    global _engine
+    engine = services.engine()
+    if engine is not _engine:
+        _native.configure(engine.capsule, invoke_capsule())
+        _engine = engine
+    held = (*reads, *writes)
+    types = [dtypes.numpy_dtype(array._dtype_code) for array in held]
+
+    def begin(pending: Any, *memory: Any) -> None:
+        def done(error: MXNetError | None, kept: Any = held) -> None:  # `kept`: memory lives as long as this
+            _native.complete(pending, error)
+
+        start(done, *map(_values, memory, types))
+
+    handles = tuple(array.handle for array in reads), tuple(array.handle for array in writes)
+    _native.push(begin, name, *handles, priority)
+
+
+def _values(memory: memoryview, dtype: np.dtype[Any]) -> Values:
+    return np.frombuffer(memory, dtype) if memory.nbytes else np.empty(0, dtype)
+
+
+def in_main_memory(array: NDArray) -> NDArray:
+    """The array itself, or a copy in main memory."""
+    return array if array.context.device_type.startswith("cpu") else array.as_in_context(cpu())
+
+
+def host_of(stored: NDArray) -> NDArray:
+    """The array itself if it lies in main memory, or room for its values there."""
+    if stored.context.device_type.startswith("cpu"):
+        return stored
+    return nd.empty(stored.shape, ctx=cpu(), dtype=dtypes.name(stored._dtype_code))
+
+
+def check_compressed(key: Any, stored: NDArray) -> None:
+    """Refuses what cannot be compressed.
+
+    Raises
+    ------
+    DTypeError  values that are not float32
+    """
+    if stored.dtype is not np.float32:
+        raise DTypeError(
+            f"[KVStore.push] key {key!r}: gradients of float32 are compressed, got {stored.dtype.__name__}"
+        )

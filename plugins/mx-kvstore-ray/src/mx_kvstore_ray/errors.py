@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong between processes. Every failure names the peer and its role."""
+
+from __future__ import annotations
+
+from mx_core.errors import ArgumentError, FileFormatError, MXNetError
+
+
+class PeerLostError(MXNetError):
+    """A process of the job has ended, or cannot be reached; the message names it and its role."""
+
+
+class PeerTimeoutError(MXNetError):
+    """A wait for other processes was longer than the deadline, MX_KVSTORE_TIMEOUT."""
+
+
+class ProtocolError(MXNetError):
+    """A process does what does not fit to what the others do."""
+
+
+class NoJobError(MXNetError):
+    """A distributed store was asked for in a process that no launcher has started."""
+
+
+#: errors that a server's answer may name
+KINDS: dict[str, type[MXNetError]] = {
+    kind.__name__: kind
+    for kind in (PeerLostError, PeerTimeoutError, ProtocolError, ArgumentError, FileFormatError, MXNetError)
+}
+#: those that end the job for who gets them
+LASTING = (PeerLostError, PeerTimeoutError, ProtocolError)

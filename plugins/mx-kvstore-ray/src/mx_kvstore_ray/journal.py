@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a server keeps in files: checkpoints of all it holds, and between two of them each change, before it counts.
+
+A killed process loses nothing that it has written. So a server that starts anew reads the latest checkpoint, repeats
+the changes, and holds what it held when it last answered. Nothing of a file is executed.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mx_core.errors import FileFormatError
+from mx_core.files import atomic_write
+
+Bytes = npt.NDArray[np.uint8]
+#: a change: JSON values and bytes
+Record = tuple[dict[str, Any], Bytes]
+
+#: magic, bytes of the JSON text, its CRC, bytes of data
+_HEAD = struct.Struct("<4sIIQ")
+_MAGIC = b"mxk1"
+_NOTHING = np.empty(0, np.uint8)
+#: bytes of changes that are kept before a checkpoint is due, and how many times those of the state
+_LEAST, _TIMES = 64 << 20, 4
+
+
+def write(file: IO[bytes], told: dict[str, Any], data: Bytes = _NOTHING) -> int:
+    """Writes a record; how many bytes it has."""
+    text = json.dumps(told).encode()
+    file.write(_HEAD.pack(_MAGIC, len(text), zlib.crc32(text), data.nbytes))
+    file.write(text)
+    file.write(data.data)
+    return _HEAD.size + len(text) + data.nbytes
+
+
+def read(path: Path) -> Iterator[Record]:
+    """The records of a file, up to one that is not whole, since its writer was killed."""
+    with path.open("rb") as file:
+        while len(head := file.read(_HEAD.size)) == _HEAD.size:
+            magic, length, crc, size = _HEAD.unpack(head)
+            text = file.read(length)
+            if magic != _MAGIC or len(text) < length or zlib.crc32(text) != crc:
+                return
+            data = np.frombuffer(file.read(size), np.uint8)
+            if data.nbytes < size:
+                return
+            yield json.loads(text), data
+
+
+class Journal:
+    """The files of a server. Threads: one at a time.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it is not there.
+    interval : float
+        Seconds after which a checkpoint is due.
+    """
+
+    def __init__(self, folder: Path, interval: float) -> None:
+        self._folder = folder
+        self._interval = interval
+        self._file: IO[bytes] | None = None
+        self._bytes = 0
+        self._since = time.monotonic()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        numbers = [int(path.stem.rpartition("-")[2]) for path in folder.glob("checkpoint-*.bin")]
+        self._number = max(numbers, default=0)
+
+    def _checkpoint(self, number: int) -> Path:
+        return self._folder / f"checkpoint-{number}.bin"
+
+    def _changes(self, number: int) -> Path:
+        return self._folder / f"changes-{number}.bin"
+
+    def recover(self) -> Iterator[Record]:
+        """The records of the latest checkpoint, then the changes after it; nothing of a new server.
+
+        Raises
+        ------
+        FileFormatError  the checkpoint is damaged
+        """
+        if not self._number:
+            return
+        ended = False
+        for told, data in read(self._checkpoint(self._number)):
+            ended = told["do"] == "end"
+            yield told, data
+        if not ended:
+            raise FileFormatError(f"{self._checkpoint(self._number)}: the checkpoint is not whole")
+        if self._changes(self._number).exists():
+            yield from read(self._changes(self._number))
+
+    def append(self, told: dict[str, Any], data: Bytes = _NOTHING) -> None:
+        """Keeps a change. When it returns, the change outlives the process."""
+        assert self._file is not None, "the first checkpoint opens the file"
+        self._bytes += write(self._file, told, data)
+        self._file.flush()
+
+    def due(self, size: int) -> bool:
+        """Whether a checkpoint is to be written; `size` is how many bytes it would have."""
+        if not self._bytes:
+            return False
+        late = time.monotonic() - self._since > self._interval
+        return late or self._bytes > max(_LEAST, _TIMES * size)
+
+    def checkpoint(self, records: Iterable[Record]) -> None:
+        """Writes all that the server holds; it takes the place of earlier files at once or not at all."""
+        number = self._number + 1
+        with atomic_write(self._checkpoint(number)) as file:
+            for told, data in records:
+                write(file, told, data)
+            write(file, {"do": "end"})
+        self.close()
+        self._file = self._changes(number).open("wb")
+        self._number, self._bytes, self._since = number, 0, time.monotonic()
+        for path in self._folder.glob("c*-*.bin"):  # those before
+            if path.stem.rpartition("-")[2] != str(number):
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Closes the files; they stay."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,526 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A parameter server: sums the pushes of workers or applies each at once, runs the optimizer, outlives its process.
+
+Each push is stamped with the worker, how often it was started, and the number of the push among those of its key. A
+push that counts already is answered, and not counted again. So whoever got no answer asks again. A change is in a file
+before it counts, and it counts before it is answered.
+
+It knows nothing of Ray: an actor calls `answer`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mx_core.errors import MXNetError
+from mx_kvstore.compression import Compression
+from mx_kvstore.updater import updater_for
+from mx_kvstore_ray.arrays import Values
+from mx_kvstore_ray.described import describe, made
+from mx_kvstore_ray.errors import KINDS, PeerLostError, PeerTimeoutError, ProtocolError
+from mx_kvstore_ray.journal import Bytes, Journal, Record
+from mx_kvstore_ray.values import Members, Push, Store, Value, Waiters, elements, joined
+
+#: rank of a worker, and how often it was started before
+Stamp = tuple[int, int]
+#: name and text of an error, or None; JSON values; bytes
+Answer = tuple[tuple[str, str] | None, dict[str, Any], Bytes | None]
+
+#: bytes to whose multiples pushes in one message are filled up
+ALIGNED = 64
+
+
+def aligned(size: int) -> int:
+    """The next multiple of `ALIGNED`."""
+    return -(-size // ALIGNED) * ALIGNED
+
+
+class Server:
+    """What a server holds and does. Threads: one, that of its event loop.
+
+    Parameters
+    ----------
+    number : int
+        Among the servers.
+    workers : int
+        How many the job begins with.
+    on_loss : {"stop", "continue", "restart"}
+    folder : path
+        For its files. What an earlier process left there is where this one begins.
+    timeout : float
+        Seconds that an answer may wait for other workers.
+    interval : float
+        Seconds between two checkpoints.
+
+    Raises
+    ------
+    FileFormatError  the latest checkpoint is damaged
+    """
+
+    def __init__(
+        self, number: int, workers: int, on_loss: str, folder: str, timeout: float, interval: float
+    ) -> None:
+        self._number, self._on_loss, self._timeout = number, on_loss, timeout
+        self._members = Members.of(workers)
+        self._fault: str | None = None
+        self._stores: dict[int, Store] = {}
+        self._values: dict[tuple[int, Any], Value] = {}
+        self._size = 0
+        #: barriers that all have come to, and those to which each worker has come
+        self._met = 0
+        self._arrived: dict[int, int] = {}
+        self._waiters: Waiters = []  # for a barrier, a first value, an optimizer
+        self._journal = Journal(Path(folder), interval)
+        for told, data in self._journal.recover():
+            self._repeat(told, data)
+        self._journal.checkpoint(self._state())
+
+    def close(self) -> None:
+        """Closes the files; they stay."""
+        self._journal.close()
+
+    # ---- requests ----
+
+    async def answer(
+        self, command: str, stamp: Stamp | None, told: dict[str, Any], data: Bytes | None
+    ) -> Answer:
+        """Answers a request; what is wrong is in the answer.
+
+        Parameters
+        ----------
+        command : str
+            One of a closed set.
+        stamp : tuple, optional
+            Of a worker; None of the launcher.
+        told : dict
+            JSON values.
+        data : numpy array of uint8, optional
+        """
+        try:
+            self._check(stamp)
+            commands = _OF_WORKERS if stamp is not None else _OF_LAUNCHERS
+            if command not in commands:
+                raise ProtocolError(f"[KVStore server] unknown command {command!r}")
+            rank = -1 if stamp is None else stamp[0]
+            found = commands[command](self, rank, told, np.empty(0, np.uint8) if data is None else data)
+            if asyncio.iscoroutine(found):
+                found = await self._checked(stamp, found)
+            answer: tuple[dict[str, Any], Bytes | None] = found
+            self._tidy()
+            return None, *answer
+        except MXNetError as error:
+            kind = type(error).__name__
+            if isinstance(error, ProtocolError) and stamp is not None and self._is_member(stamp):
+                self._fail(str(error))
+            return (kind if kind in KINDS else "MXNetError", str(error)), {}, None
+
+    async def _checked(self, stamp: Stamp | None, found: Any) -> Any:
+        answer = await found
+        self._check(stamp)
+        return answer
+
+    def _is_member(self, stamp: Stamp) -> bool:
+        rank, start = stamp
+        return self._members.starts.get(rank) == start and rank not in self._lost()
+
+    def _lost(self) -> set[int]:
+        return set(self._members.starts) - self._members.active - self._members.ended
+
+    def _check(self, stamp: Stamp | None) -> None:
+        """Raises the failure of the job; refuses a worker that another has replaced."""
+        if stamp is None:
+            return
+        if self._fault is not None:
+            raise PeerLostError(self._fault)
+        if not self._is_member(stamp):
+            raise PeerLostError(
+                f"[KVStore] worker {stamp[0]} (start {stamp[1]}) was taken for lost, and the job goes on without it"
+            )
+
+    async def _until(
+        self,
+        waiters: Waiters,
+        stamp_rank: int,
+        ready: Callable[[], bool],
+        what: str,
+        ranks: Callable[[], set[int]],
+    ) -> None:
+        """Waits until `ready()`; `ranks()` are those that it waits for.
+
+        Raises
+        ------
+        PeerLostError     the job has failed, or one that is waited for has ended
+        PeerTimeoutError  it took too long
+        """
+        loop = asyncio.get_running_loop()
+        limit = loop.time() + self._timeout
+        start = self._members.starts.get(stamp_rank, 0)
+        while not ready():
+            self._check((stamp_rank, start))
+            ended = ranks() & self._members.ended
+            if ended:
+                raise PeerLostError(
+                    f"[KVStore] {joined(ended)} has ended its program, and worker {stamp_rank} waits: {what}"
+                )
+            future = loop.create_future()
+            waiters.append(future)
+            try:
+                await asyncio.wait_for(future, limit - loop.time())
+            except TimeoutError:
+                raise PeerTimeoutError(
+                    f"[KVStore] worker {stamp_rank} waited {self._timeout:g} s for {joined(ranks()) or 'server'}: "
+                    f"{what}; MX_KVSTORE_TIMEOUT is the limit"
+                ) from None
+
+    def _fail(self, text: str) -> None:
+        if self._fault is None:
+            self._change({"do": "fail", "why": text})
+
+    def _change(self, told: dict[str, Any], data: Bytes | None = None) -> None:
+        """Writes a change down, then makes it."""
+        if data is None:
+            self._journal.append(told)
+        else:
+            self._journal.append(told, data)
+        self._make(told, data)
+
+    def _tidy(self) -> None:
+        if self._journal.due(self._size):
+            self._journal.checkpoint(self._state())
+
+    # ---- pushes ----
+
+    async def _push(
+        self, rank: int, told: dict[str, Any], data: Bytes
+    ) -> tuple[dict[str, Any], Bytes | None]:
+        """Pushes of several keys, whose new values are the answer."""
+        at, taken = 0, []
+        for each in told["pushes"]:
+            value = self._value(each)
+            self._take(rank, value, each, data[at : at + each["bytes"]])
+            at += aligned(each["bytes"])
+            taken.append((value, int(each["n"])))
+        for value, n in taken:
+
+            def ready(value: Value = value, n: int = n) -> bool:
+                return value.rounds >= n
+
+            def others(value: Value = value) -> set[int]:
+                return self._members.active - value.pushed.keys()
+
+            await self._until(value.waiters, rank, ready, f"push {n} of key {value.key!r}", others)
+        if len(taken) == 1:
+            return {}, taken[0][0].stored.view(np.uint8)
+        found = np.empty(sum(aligned(value.stored.nbytes) for value, _ in taken), np.uint8)
+        at = 0
+        for value, _ in taken:
+            found[at : at + value.stored.nbytes] = value.stored.view(np.uint8)
+            at += aligned(value.stored.nbytes)
+        return {}, found
+
+    def _take(self, rank: int, value: Value, told: dict[str, Any], data: Bytes) -> None:
+        """Takes part in a round, unless the push counts already."""
+        n = int(told["n"])
+        if n <= value.rounds:
+            return
+        if n != value.rounds + 1:
+            raise ProtocolError(
+                f"[KVStore server] key {value.key!r}: expected push {value.rounds + 1} of worker {rank}, got {n}; the "
+                "gradient of an earlier one failed there, or the server's files were lost"
+            )
+        value.pushed[rank] = Push(_expanded(value, told, data), told["rates"], told["how"])
+        self._complete(value)
+
+    def _complete(self, value: Value) -> None:
+        """Ends a round if all have pushed."""
+        if not value.pushed or not self._members.active <= value.pushed.keys():
+            return
+        first = min(value.pushed)
+        for rank, push in value.pushed.items():
+            if push.how != value.pushed[first].how:
+                raise ProtocolError(
+                    f"[KVStore.set_gradient_compression] push {value.rounds + 1} of key {value.key!r}: the compression "
+                    f"of worker {first} is {value.pushed[first].how or 'none'}, that of worker {rank} "
+                    f"{push.how or 'none'}; all workers must set the same one, between the same pushes"
+                )
+        told = {"do": "round", "store": value.store, "key": value.key, "rates": value.pushed[first].rates}
+        self._change(told, value.merge().view(np.uint8))
+
+    async def _push_at_once(
+        self, rank: int, told: dict[str, Any], data: Bytes
+    ) -> tuple[dict[str, Any], Bytes | None]:
+        """Pushes of several keys, each of which is applied now."""
+        at = 0
+        for each in told["pushes"]:
+            value, piece = self._value(each), data[at : at + each["bytes"]]
+            at += aligned(each["bytes"])
+            store = self._store(value.store)
+            await self._until(
+                self._waiters, rank, lambda store=store: store.updater is not None,  # type: ignore[misc]
+                f"push of key {value.key!r}, for the optimizer of worker 0", lambda: {0} - {rank},
+            )  # fmt: skip
+            if each["n"] <= value.applied.get(rank, 0):
+                continue
+            change = {name: each[name] for name in ("store", "key", "n", "rates")}
+            self._change({"do": "push", "rank": rank, **change}, _expanded(value, each, piece).view(np.uint8))
+        return {}, None
+
+    # ---- values ----
+
+    def _init(self, rank: int, told: dict[str, Any], data: Bytes) -> tuple[dict[str, Any], Bytes | None]:
+        """The first value of worker 0, unless the key has one; answers with the present one."""
+        if (told["store"], told["key"]) not in self._values:
+            self._change({"do": "init", **{n: told[n] for n in ("store", "key", "shape", "code")}}, data)
+        return self._present(self._value(told))
+
+    async def _pull(
+        self, rank: int, told: dict[str, Any], data: Bytes
+    ) -> tuple[dict[str, Any], Bytes | None]:
+        """The present value, once worker 0 has given the first."""
+        place, what = (told["store"], told["key"]), f"the first value of key {told['key']!r}"
+        await self._until(self._waiters, rank, lambda: place in self._values, what, lambda: {0} - {rank})
+        return self._present(self._values[place])
+
+    def _present(self, value: Value) -> tuple[dict[str, Any], Bytes | None]:
+        found = {"rounds": value.rounds}
+        return found, value.stored.view(np.uint8).copy()  # it may change before the answer has left
+
+    def _rounds(self, rank: int, told: dict[str, Any], data: Bytes) -> tuple[dict[str, Any], Bytes | None]:
+        """How many pushes of each key of a store count."""
+        found = [value for (store, _), value in self._values.items() if store == told["store"]]
+        rounds = [max(value.rounds, value.applied.get(rank, 0)) for value in found]
+        return {"rounds": rounds, "met": self._met}, None
+
+    def _value(self, told: dict[str, Any]) -> Value:
+        value = self._values.get((told["store"], told["key"]))
+        if value is None:
+            raise ProtocolError(f"[KVStore server] key {told['key']!r} has no value yet")
+        return value
+
+    def _store(self, number: int) -> Store:
+        return self._stores.setdefault(number, Store())
+
+    # ---- the optimizer ----
+
+    def _optimizer(self, rank: int, told: dict[str, Any], data: Bytes) -> tuple[dict[str, Any], Bytes | None]:
+        """Runs an optimizer from now on, unless this is a repetition."""
+        if told["n"] > self._store(told["store"]).optimizers:
+            updater_for(made(told["optimizer"]))  # whose errors are the worker's
+            self._change({"do": "optimizer", "store": told["store"], "optimizer": told["optimizer"]})
+        return {}, None
+
+    def _updater(self, told: dict[str, Any]) -> Any:
+        updater = self._store(told["store"]).updater
+        if updater is None:
+            raise MXNetError("no optimizer is set; call set_optimizer first")
+        return updater
+
+    def _save(self, rank: int, told: dict[str, Any], data: Bytes) -> tuple[dict[str, Any], Bytes | None]:
+        """The states of the optimizer."""
+        states = bytes(self._updater(told).get_states(bool(told["dump"])))
+        return {}, np.frombuffer(states, np.uint8)
+
+    def _load(self, rank: int, told: dict[str, Any], data: Bytes) -> tuple[dict[str, Any], Bytes | None]:
+        """Takes states of the optimizer, unless this is a repetition."""
+        updater = self._updater(told)
+        if told["n"] > self._store(told["store"]).loads:
+            check = getattr(updater, "check_states", None)
+            if check is not None:
+                check(bytearray(data.tobytes()))
+            self._change({"do": "load", "store": told["store"]}, data)
+        return {}, None
+
+    # ---- members ----
+
+    def _join(self, rank: int, told: dict[str, Any], data: Bytes) -> tuple[dict[str, Any], Bytes | None]:
+        """A worker is there."""
+        return {}, None
+
+    async def _barrier(
+        self, rank: int, told: dict[str, Any], data: Bytes
+    ) -> tuple[dict[str, Any], Bytes | None]:
+        """Waits until all workers have come to a barrier of this number."""
+        n = int(told["n"])
+        self._arrived[rank] = max(n, self._arrived.get(rank, 0))
+        self._meet()
+        await self._until(
+            self._waiters, rank, lambda: self._met >= n, told["called"],
+            lambda: {each for each in self._members.active if self._arrived.get(each, 0) < n},
+        )  # fmt: skip
+        return {}, None
+
+    def _meet(self) -> None:
+        present = [self._arrived.get(rank, 0) for rank in self._members.active]
+        if present and min(present) > self._met:
+            self._change({"do": "met", "n": min(present)})
+
+    def _ended(self, rank: int, told: dict[str, Any], data: Bytes) -> tuple[dict[str, Any], Bytes | None]:
+        """The launcher says that a worker has ended in good order."""
+        if told["rank"] not in self._members.ended:
+            self._change({"do": "ended", "rank": told["rank"]})
+            self._go_on()
+        return {}, None
+
+    def _lose(self, rank: int, told: dict[str, Any], data: Bytes) -> tuple[dict[str, Any], Bytes | None]:
+        """The launcher says that a worker is lost, and what is done about it."""
+        lost, start = told["rank"], told["start"]
+        if told["then"] == "stop":
+            self._fail(told["why"])
+        elif self._members.starts[lost] == start and lost in self._members.active:
+            self._change({"do": "lost", "rank": lost, "start": start, "then": told["then"]})
+            self._go_on()
+        return {}, None
+
+    def _go_on(self) -> None:
+        """After a change of members: what waited for one that is gone is complete, or fails."""
+        try:
+            for value in self._values.values():
+                self._complete(value)
+            self._meet()
+        except ProtocolError as error:
+            self._fail(str(error))
+        self._wake_all()
+
+    def _wake_all(self) -> None:
+        _wake(self._waiters)
+        for value in self._values.values():
+            _wake(value.waiters)
+
+    # ---- changes ----
+
+    def _make(self, told: dict[str, Any], data: Bytes | None) -> None:
+        """Makes a change, now or again from a file."""
+        do = told["do"]
+        if do in ("round", "push"):
+            self._update(told, data)
+        elif do == "init":
+            assert data is not None
+            value = Value(
+                told["store"], told["key"], told["shape"], told["code"], elements(data.copy(), told["code"])
+            )
+            self._values[value.store, value.key] = value
+            self._size += value.stored.nbytes
+            _wake(self._waiters)
+        elif do == "optimizer":
+            store = self._store(told["store"])
+            store.updater = updater_for(made(told["optimizer"]))
+            store.optimizers += 1
+            _wake(self._waiters)
+        elif do == "load":
+            assert data is not None
+            store = self._store(told["store"])
+            store.loads += 1
+            states: Any = store.updater
+            states.set_states(bytearray(data.tobytes()))
+        elif do == "met":
+            self._met = told["n"]
+            _wake(self._waiters)
+        elif do == "fail":
+            self._fault = told["why"]
+            self._wake_all()
+        elif do == "ended":
+            self._members.ended.add(told["rank"])
+            if self._on_loss != "stop":
+                self._members.active.discard(told["rank"])
+        elif do == "lost":
+            rank = told["rank"]
+            for value in self._values.values():
+                value.pushed.pop(rank, None)
+            self._arrived.pop(rank, None)
+            if told["then"] == "restart":
+                self._members.starts[rank] = told["start"] + 1
+            else:
+                self._members.active.discard(rank)
+
+    def _update(self, told: dict[str, Any], data: Bytes | None) -> None:
+        assert data is not None
+        value = self._value(told)
+        updater = self._store(value.store).updater
+        value.update(elements(data, value.code), updater, told["rates"])
+        if told["do"] == "push":
+            value.applied[told["rank"]] = told["n"]
+        else:
+            value.rounds += 1
+            value.pushed.clear()
+            _wake(value.waiters)
+
+    def _state(self) -> Iterator[Record]:
+        """All that the server holds, as records."""
+        nothing = np.empty(0, np.uint8)
+        yield {"do": "members", **self._members.told(), "met": self._met, "fault": self._fault}, nothing
+        for number, store in self._stores.items():
+            told = {"do": "store", "store": number, "optimizers": store.optimizers, "loads": store.loads}
+            states = nothing
+            updater: Any = store.updater
+            if updater is not None:
+                told["optimizer"] = describe(updater.optimizer)
+                states = np.frombuffer(bytes(updater.get_states(False)), np.uint8)
+            yield told, states
+        for value in self._values.values():
+            told = {
+                "do": "value", "store": value.store, "key": value.key, "shape": value.shape, "code": value.code,
+                "rounds": value.rounds, "applied": list(value.applied.items()),
+            }  # fmt: skip
+            yield told, value.stored.view(np.uint8)
+
+    def _repeat(self, told: dict[str, Any], data: Bytes) -> None:
+        """Takes a record of a file."""
+        do = told["do"]
+        if do == "members":
+            self._members = Members.from_told(told)
+            self._met, self._fault = told["met"], told["fault"]
+        elif do == "store":
+            store = self._stores[told["store"]] = Store(None, told["optimizers"], told["loads"])
+            if "optimizer" in told:
+                updater: Any = updater_for(made(told["optimizer"]))
+                updater.set_states(bytearray(data.tobytes()))
+                store.updater = updater
+        elif do == "value":
+            self._make({**told, "do": "init"}, data)
+            value = self._value(told)
+            value.rounds, value.applied = told["rounds"], dict(map(tuple, told["applied"]))
+        elif do != "end":
+            self._make(told, data)
+
+
+def _expanded(value: Value, told: dict[str, Any], data: Bytes) -> Values:
+    """The elements of a push."""
+    how = told["how"]
+    expected = value.stored.nbytes
+    compression = None
+    if how is not None:
+        compression = Compression(how[0], how[1])
+        expected = 4 * compression.words(value.stored.size)
+    if data.nbytes != expected:
+        raise ProtocolError(
+            f"[KVStore server] key {value.key!r}: expected {expected} bytes, got {data.nbytes}"
+        )
+    if compression is None:
+        return elements(data, value.code)
+    found = np.empty(value.stored.size, np.float32)
+    compression.expand(data.view(np.uint32), found)
+    return found
+
+
+def _wake(waiters: Waiters) -> None:
+    for future in waiters:
+        if not future.done():
+            future.set_result(None)
+    waiters.clear()
+
+
+_OF_WORKERS: dict[str, Callable[..., Any]] = {
+    "push": Server._push, "push at once": Server._push_at_once, "init": Server._init, "pull": Server._pull,
+    "rounds": Server._rounds, "optimizer": Server._optimizer, "save": Server._save, "load": Server._load,
+    "join": Server._join, "barrier": Server._barrier,
+}  # fmt: skip
+_OF_LAUNCHERS: dict[str, Callable[..., Any]] = {
+    "ended": Server._ended,
+    "lost": Server._lose,
+    "join": Server._join,
+}

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This process's part in its job: made with the first distributed store, ended with the program."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import time
+from typing import Any
+
+from mx_core import services
+from mx_core.errors import MXNetError
+from mx_core.forks import ForkSafeLock
+from mx_core.lifecycle import interrupted
+from mx_kvstore_ray import actors, settings
+from mx_kvstore_ray.errors import PeerTimeoutError
+from mx_kvstore_ray.faults import Fault
+from mx_kvstore_ray.requests import Requests
+from mx_kvstore_ray.settings import Place
+
+#: seconds that the end of a program waits for its communication thread
+_JOIN = 5.0
+
+
+class World:
+    """The job as this worker sees it. Threads: any.
+
+    Parameters
+    ----------
+    place : Place
+
+    Raises
+    ------
+    MXNetError  the job cannot be joined; the message says why
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.process = os.getpid()
+        self.timeout = settings.timeout()
+        self.fault = Fault()
+        self.stores = 0
+        self._barriers = 0
+        self._closed = False
+        ray = self._ray = _connected(place)
+        self._handles = [self._found(server) for server in range(place.servers)]
+        stamp = (place.rank, place.start)
+
+        def send(server: int, command: str, told: dict[str, Any], data: Any) -> Any:
+            return self._handles[server].answer.remote(command, stamp, told, data).future()
+
+        self.requests = Requests(send, actors.retried(ray), place.servers, self.fault, self.timeout)
+        atexit.register(self.close)  # before Ray's own, which cuts the connection
+        self.requests.command("join", {})
+
+    def _found(self, server: int) -> Any:
+        limit = time.monotonic() + self.timeout
+        while True:
+            try:
+                return self._ray.get_actor(actors.name_of(server), namespace=self.place.job)
+            except ValueError:
+                if time.monotonic() > limit:
+                    raise PeerTimeoutError(
+                        f"[KVStore] server {server} did not come within {self.timeout:g} s"
+                    ) from None
+                time.sleep(0.1)
+
+    def check(self) -> None:
+        """Raises the failure of the job; refuses a child of the process that joined it."""
+        if os.getpid() != self.process:
+            raise MXNetError(
+                f"[KVStore] process {os.getpid()} was forked from process {self.process}, which is the worker of the "
+                "job; only that one can use the store"
+            )
+        self.fault.check()
+
+    def meet(self, called: str) -> None:
+        """Blocks until all workers have called it as often.
+
+        Raises
+        ------
+        PeerLostError, PeerTimeoutError  a worker is lost, or did not come in time
+        """
+        self._barriers += 1
+        self.requests.command("barrier", {"n": self._barriers, "called": called}, servers=(0,))
+
+    def skip_barriers(self, met: int) -> None:
+        """Counts barriers that all workers have left as ones of this worker's, which was started anew."""
+        self._barriers = max(self._barriers, met)
+
+    def close(self) -> None:
+        """Leaves the job: after what was pushed has been sent, or at once after a failure."""
+        if os.getpid() != self.process or self._closed:
+            return
+        self._closed = True
+        if self.fault.error is None and not interrupted() and not _raised():
+            drain = getattr(services.engine(), "drain", None)
+            if drain is not None:
+                drain(self.timeout)
+        self.requests.stop(_JOIN)
+        with contextlib.suppress(Exception):  # whatever is broken there, the program ends
+            self._ray.shutdown()
+
+
+def _connected(place: Place) -> Any:
+    """The module of Ray, connected to the cluster of the job.
+
+    Raises
+    ------
+    MXNetError  it cannot be reached
+    """
+    import ray
+
+    if not ray.is_initialized():
+        try:
+            ray.init(address=place.address, namespace=place.job, log_to_driver=False, configure_logging=False)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise MXNetError(f"[KVStore] Ray at {place.address} cannot be reached: {error}") from error
+    return ray
+
+
+def _raised() -> bool:
+    """Whether the program ends because of an exception that nobody caught."""
+    if hasattr(sys, "ps1") or sys.flags.interactive:
+        return False
+    return getattr(sys, "last_value", None) is not None
+
+
+_lock = ForkSafeLock()
+_world: World | None = None
+
+
+def join() -> World:
+    """The process's world, which is made at the first call. Blocks until the servers are there.
+
+    Raises
+    ------
+    NoJobError  no launcher has started this process
+    MXNetError  the job has failed
+    """
+    global _world
+    with _lock:
+        if _world is None:
+            _world = World(settings.place())
+        _world.check()
+        return _world
+
+
+def close() -> None:
+    """Leaves the job, if this process has joined one."""
+    if _world is not None:
+        _world.close()
+
+
+def forget() -> None:
+    """In a forked child: the job is the parent's, and what Ray would do at the end of it, too."""
+    if _world is not None:
+        atexit.unregister(_world.close)

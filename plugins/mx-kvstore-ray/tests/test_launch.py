@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs from their start to their end: what they print, where they listen, and that nothing of them stays."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mx_kvstore_ray", reason="mx-kvstore-ray is not installed")
+
+from mx_core.errors import SettingError
+from mx_kvstore_ray import settings
+from mx_kvstore_ray.errors import NoJobError
+from mx_kvstore_ray.parts import Part, parts
+from mx_kvstore_ray.settings import Place
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_the_example_of_the_readme(start: Any) -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    (program,) = re.findall(r'program = """\n(.*?)"""', block, re.S)
+    (promised,) = re.findall(r"^print\(.*\)  # (.+)$", block, re.M)
+    job = start(program, 2, "-s", "1")
+    assert job.wait() == 0, job.text
+    assert promised in job.text
+    assert job.text.count("[3. 3. 3.]") == 2
+    job.check_nothing_is_left()
+
+
+LOOP = """
+import os, subprocess, time
+import mx
+store = mx.kv.create("dist_sync")
+store.init("w", mx.nd.zeros((400_000,)))
+out = mx.nd.zeros((400_000,))
+child = subprocess.Popen(["sleep", "300"])
+print("pids", os.getpid(), child.pid, flush=True)
+while True:
+    store.pushpull("w", mx.nd.ones((400_000,)), out=out)
+    out.wait_to_read()
+"""
+
+
+def listening(pids: set[int]) -> list[str]:
+    """Addresses, in hexadecimal, at which processes listen."""
+    inodes = set()
+    for pid in pids:
+        for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
+            try:
+                inodes |= set(re.findall(r"socket:\[(\d+)\]", os.readlink(descriptor)))
+            except OSError:
+                continue
+    found = []
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                found.append(fields[1].partition(":")[0])
+    return found
+
+
+@pytest.mark.slow
+def test_nothing_listens_beyond_this_machine_and_ctrl_c_ends_all(start: Any) -> None:
+    job = start(LOOP, 2)
+    job.wait_for(r"pids (\d+ \d+)", 2)
+    found = listening(job.pids())
+    assert len(found) > 2
+    loopback = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+    assert set(found) <= loopback, found
+    job.process.send_signal(signal.SIGINT)
+    assert job.wait() == 128 + signal.SIGINT, job.text
+    assert "stopped by SIGINT" in job.text
+    job.check_nothing_is_left()
+
+
+@pytest.mark.slow
+def test_nothing_outlives_a_launcher_that_is_killed(start: Any) -> None:
+    job = start(LOOP, 2)
+    job.wait_for(r"pids (\d+ \d+)", 2)
+    job.process.kill()
+    job.wait()
+    job.check_nothing_is_left()
+
+
+@pytest.mark.slow
+def test_the_exit_status_is_that_of_the_first_that_failed(start: Any) -> None:
+    program = "import sys, mx; store = mx.kv.create('dist_sync'); store.barrier(); sys.exit(3 * store.rank)"
+    job = start(program, 2, "--grace", "5")
+    assert job.wait() == 3, job.text
+    assert re.search(r"mx launch: worker 1 \(process \d+\) has ended with exit status 3", job.text)
+    job.check_nothing_is_left()
+
+
+# ---- settings ----
+
+
+def test_a_place_is_told_by_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MX_KV_RAY_ADDRESS", raising=False)
+    with pytest.raises(NoJobError, match="mx launch -n 2 -s 1 --engine ray"):
+        settings.place()
+    place = Place("127.0.0.1:1", "job", 1, 2, 3, 4)
+    for name, value in place.variables().items():
+        monkeypatch.setenv(name, value)
+    assert settings.place() == place
+    monkeypatch.setenv("MX_KV_RAY_RANK", "3")
+    with pytest.raises(SettingError, match="MX_KV_RAY_RANK.*less than MX_KV_RAY_WORKERS 3, got 3"):
+        settings.place()
+    monkeypatch.setenv("MX_KV_RAY_RANK", "1.5")
+    with pytest.raises(SettingError, match="whole number, got '1.5'"):
+        settings.place()
+
+
+def test_a_policy_is_one_of_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MX_KVSTORE_RAY_ON_LOSS", raising=False)
+    assert settings.on_loss() == "stop"
+    monkeypatch.setenv("MX_KVSTORE_RAY_ON_LOSS", "Restart")
+    assert settings.on_loss() == "restart"
+    monkeypatch.setenv("MX_KVSTORE_RAY_ON_LOSS", "panic")
+    with pytest.raises(SettingError, match="stop, continue, restart, got 'panic'"):
+        settings.on_loss()
+
+
+def test_parts_of_values() -> None:
+    assert parts(5, 999, 4, 1000) == [Part(5 * 9973 % 4, 0, 999)]
+    assert parts(5, 10**9, 1, 1000) == [Part(0, 0, 10**9)]
+    for size in (1000, 1001, 1003, 123457):
+        found = parts(0, size, 3, 1000)
+        assert [part.server for part in found] == [0, 1, 2]
+        assert found[0].begin == 0 and found[-1].end == size
+        assert all(one.end == other.begin for one, other in zip(found, found[1:]))
+        assert (
+            max(part.end - part.begin for part in found) - min(part.end - part.begin for part in found) <= 1
+        )
