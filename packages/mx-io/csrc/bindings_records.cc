@@ -146,8 +146,8 @@ void bind_records(py::module_& module) {
       .def("seek", &seek, py::arg("offset"))
       .def("tell", &tell);
   py::class_<RecordWriter>(module, "RecordWriter", py::module_local())
-      .def("__init__", mx::init<std::unique_ptr<RecordWriter>, const std::string&>(),
-           py::detail::is_new_style_constructor(), py::arg("path"))
+      .def("__init__", mx::init<std::unique_ptr<RecordWriter>, const std::string&, uint64_t>(),
+           py::detail::is_new_style_constructor(), py::arg("path"), py::arg("kept") = 0)
       .def("write", &write, py::arg("payload"))
       .def("tell", &RecordWriter::tell, py::call_guard<GilRelease>())
       .def("flush", &RecordWriter::flush, py::call_guard<GilRelease>())

@@ -36,9 +36,16 @@ size_t find_magic(const char* payload, size_t from, size_t bytes) {
 
 }  // namespace
 
-RecordWriter::RecordWriter(const std::string& path) : path_(path), owner_(::getpid()) {
-  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+RecordWriter::RecordWriter(const std::string& path, uint64_t kept) : path_(path), owner_(::getpid()), written_(kept) {
+  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (kept == 0 ? O_TRUNC : 0), 0666);
   if (descriptor_ < 0) throw FileError(path, errno, "open for writing");
+  if (kept == 0) return;
+  const auto end = static_cast<off_t>(kept);
+  if (::ftruncate(descriptor_, end) == 0 && ::lseek(descriptor_, end, SEEK_SET) == end) return;
+  const int code = errno;
+  ::close(descriptor_);
+  descriptor_ = -1;
+  throw FileError(path, code, "open for writing behind its records");
 }
 
 RecordWriter::~RecordWriter() {

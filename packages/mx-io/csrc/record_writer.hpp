@@ -16,8 +16,9 @@ namespace mx::io {
 // Threads: write, flush, tell and close may be called from several threads at once.
 class RecordWriter {
  public:
-  explicit RecordWriter(const std::string& path);  // replaces the file
-  ~RecordWriter();                                 // closes; errors are lost, so call close()
+  // Keeps so many bytes of the file, whole records, and writes behind them.
+  explicit RecordWriter(const std::string& path, uint64_t kept = 0);
+  ~RecordWriter();  // closes; errors are lost, so call close()
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 

@@ -44,6 +44,44 @@ def test_jpeg_round_trip_is_close(channels):
     assert np.abs(decoded.astype(int) - image).mean() < 4
 
 
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_webp(channels):
+    image = smooth(24, 40, channels)
+    data = codecs.encode(image, ".webp", 95)
+    assert codecs.recognised(data) == "webp"
+    decoded = codecs.decode(data, -1)
+    assert decoded.shape == (24, 40, max(3, channels)) and codecs.decode(data, 0).shape == (24, 40, 1)
+    assert np.abs(decoded[:, :, : min(channels, 3)].astype(int) - image[:, :, :3]).mean() < 4
+    lossless = io.BytesIO()
+    Image.fromarray(smooth(24, 40)).save(lossless, "WEBP", lossless=True)
+    assert np.array_equal(codecs.decode(lossless.getvalue()), smooth(24, 40))
+    pictures = [Image.fromarray(smooth(24, 40) // n) for n in (1, 2)]
+    moving = io.BytesIO()
+    pictures[0].save(moving, "WEBP", save_all=True, append_images=pictures[1:], lossless=True)
+    assert np.array_equal(codecs.decode(moving.getvalue()), smooth(24, 40))
+    with pytest.raises(ArgumentError, match=r"\[webp\] quality: expected 1 to 100, got 0"):
+        codecs.encode(image, ".webp", 0)
+    with pytest.raises(ShapeError, match="at most 16383"):
+        codecs.encode(np.zeros((1, 16384, 3), np.uint8), ".webp")
+
+
+def test_sizes_of_webp_files_are_checked_before_they_are_opened(monkeypatch):
+    plain = codecs.encode(smooth(24, 40), ".webp", 95)
+    wide = bytearray(plain)
+    wide[26:30] = b"\xff\x3f\xff\x3f"
+    lossless = plain[:12] + b"VP8L\x0a\0\0\0\x2f" + b"\xff\xff\xff\x0f\0" + plain[40:]
+    extended = plain[:12] + b"VP8X\x0a\0\0\0\0\0\0\0" + b"\xff\xff\x3f\0\xff\x3f" + plain[30:]
+    with pytest.raises(FileFormatError, match="intact"):
+        codecs.decode(plain[: len(plain) // 2])
+    monkeypatch.setattr(Image, "open", lambda *a, **k: pytest.fail("opened"))
+    for data in (bytes(wide), lossless, extended):
+        with pytest.raises(FileFormatError, match=r"\[webp\] expected 1 to \d+ pixels, got \d+ x \d+"):
+            codecs.decode(data)
+    for data in (plain[:12], plain[:29], plain[:12] + b"JUNK" + plain[16:]):
+        with pytest.raises(FileFormatError, match="expected a chunk of pixels"):
+            codecs.decode(data)
+
+
 @pytest.mark.parametrize("extension", [".jpg", ".png", ".npy", ".bmp"])
 def test_color_decides_the_channels(extension):
     for channels in (1, 3):
@@ -98,7 +136,7 @@ def test_cmyk_jpeg_gives_colours():
 
 
 def test_unknown_data_are_refused_with_the_codecs_named():
-    with pytest.raises(FileFormatError, match=r"installed codec \(bmp, jpeg, npy, png\), got 7 bytes"):
+    with pytest.raises(FileFormatError, match=r"installed codec \(bmp, jpeg, npy, png, webp\), got 7 bytes"):
         codecs.decode(b"nothing")
     with pytest.raises(FileFormatError, match="got 0 bytes"):
         codecs.decode(b"")

@@ -39,7 +39,7 @@ _AUGMENTERS = (
 
 @hookimpl
 def mx_register_image_codecs(registry: ImageCodecRegistrar) -> None:
-    """JPEG, PNG, BMP and raw pixels."""
+    """JPEG, PNG, BMP, WebP and raw pixels."""
     signatures = "mx_io.codecs.signatures"
     registry.add("jpeg", (".jpg", ".jpeg", ".jpe"), f"{signatures}:is_jpeg",
                  "mx_io.codecs.jpeg:decode", "mx_io.codecs.jpeg:encode")  # fmt: skip
@@ -47,6 +47,8 @@ def mx_register_image_codecs(registry: ImageCodecRegistrar) -> None:
                  "mx_io.codecs.pillow:decode_png", "mx_io.codecs.pillow:encode_png")  # fmt: skip
     registry.add("bmp", (".bmp",), f"{signatures}:is_bmp",
                  "mx_io.codecs.pillow:decode_bmp", "mx_io.codecs.pillow:encode_bmp")  # fmt: skip
+    registry.add("webp", (".webp",), f"{signatures}:is_webp",
+                 "mx_io.codecs.pillow:decode_webp", "mx_io.codecs.pillow:encode_webp")  # fmt: skip
     registry.add(
         "npy", (".npy",), f"{signatures}:is_npy", "mx_io.codecs.npy:decode", "mx_io.codecs.npy:encode"
     )
@@ -68,6 +70,7 @@ def mx_register_augmenters(registry: AugmenterRegistrar) -> None:
 
 @hookimpl
 def mx_register_commands(registry: CommandRegistrar) -> None:
-    """`mx im2rec` and `mx rec`."""
+    """`mx im2rec`, `mx rec` and `mx rec2idx`."""
     registry.add("im2rec", "mx_io.im2rec.command:im2rec")
+    registry.add("rec2idx", "mx_io.rec.command:rec2idx")
     registry.add("rec", "mx_io.rec.command:rec")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PNG and BMP by Pillow, which decodes and encodes without the GIL.
+"""PNG, BMP and WebP by Pillow, which decodes and encodes without the GIL.
 
 Only these formats: each further decoder of Pillow is further code that untrusted bytes can reach.
 """
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from mx_core.errors import ArgumentError, FileFormatError
+from mx_core.errors import ArgumentError, FileFormatError, ShapeError
 from mx_io.codecs import check_size, damage_reported
 
 #: a byte of deflated data stands for at most this many
@@ -28,6 +28,28 @@ def decode_png(data: Any, color: int) -> npt.NDArray[np.uint8]:
 def decode_bmp(data: Any, color: int) -> npt.NDArray[np.uint8]:
     """Decode a BMP image."""
     return _decode(data, color, "BMP")
+
+
+def decode_webp(data: Any, color: int) -> npt.NDArray[np.uint8]:
+    """Decode a WebP image; of an animation its first picture."""
+    check_size(*_webp_size(bytes(data[:30])), "webp")  # Pillow takes memory for all pixels when it opens one
+    return _decode(data, color, "WEBP")
+
+
+def _webp_size(head: bytes) -> tuple[int, int]:
+    """Height and width that the first chunk of a WebP file tells (RFC 9649, section 2)."""
+    kind = head[12:16]
+    if kind == b"VP8X" and len(head) >= 30:
+        return int.from_bytes(head[27:30], "little") + 1, int.from_bytes(head[24:27], "little") + 1
+    if kind == b"VP8L" and len(head) >= 25:
+        bits = int.from_bytes(head[21:25], "little")
+        return (bits >> 14 & 0x3FFF) + 1, (bits & 0x3FFF) + 1
+    if kind == b"VP8 " and len(head) >= 30:
+        return (
+            int.from_bytes(head[28:30], "little") & 0x3FFF,
+            int.from_bytes(head[26:28], "little") & 0x3FFF,
+        )
+    raise FileFormatError(f"[webp] expected a chunk of pixels, got {kind!r} in {len(head)} bytes")
 
 
 def _decode(data: Any, color: int, kind: str) -> npt.NDArray[np.uint8]:
@@ -75,6 +97,15 @@ def encode_png(image: npt.NDArray[np.uint8], quality: int) -> bytes:
 def encode_bmp(image: npt.NDArray[np.uint8], quality: int) -> bytes:
     """Encode uncompressed; `quality` has no meaning here."""
     return _encode(image, "BMP")
+
+
+def encode_webp(image: npt.NDArray[np.uint8], quality: int) -> bytes:
+    """Encode at quality 1 to 100."""
+    if not 1 <= quality <= 100:
+        raise ArgumentError(f"[webp] quality: expected 1 to 100, got {quality}")
+    if max(image.shape[:2]) > 16383:
+        raise ShapeError(f"[webp] expected sides of at most 16383 pixels, got shape {image.shape}")
+    return _encode(image, "WEBP", quality=quality)
 
 
 def _encode(image: npt.NDArray[np.uint8], kind: str, **options: Any) -> bytes:

@@ -19,6 +19,11 @@ def is_bmp(head: bytes) -> bool:
     return head.startswith(b"BM")
 
 
+def is_webp(head: bytes) -> bool:
+    """Whether a payload begins as a WebP file does."""
+    return head[:4] == b"RIFF" and head[8:12] == b"WEBP"
+
+
 def is_npy(head: bytes) -> bool:
     """Whether a payload begins as a .npy file does."""
     return head.startswith(b"\x93NUMPY")

@@ -43,6 +43,7 @@ from mx_io.im2rec.pack import pack
 @click.option("--encoding", default=".jpg", show_default=True,
               help="Format of packed images: an extension that an installed codec writes.")  # fmt: skip
 @click.option("--pack-label", is_flag=True, help="Pack all labels of the list, not only the first.")
+@click.option("--resume", is_flag=True, help="Keep what is done when it is ended, and go on with that.")
 @click.option("--on-error", type=click.Choice(["skip", "fail"]), default="skip", show_default=True,
               help="Skip an image that cannot be read, or end with an error.")  # fmt: skip
 def im2rec(prefix: str, root: str, listing: bool, **options: Any) -> None:
@@ -82,7 +83,16 @@ def _lists(prefix: Path) -> list[Path]:
 
 
 def _pack_one(lst: Path, root: str, options: dict[str, Any]) -> None:
-    names = ("resize", "center_crop", "quality", "encoding", "pass_through", "pack_label", "num_thread")
+    names = (
+        "resize",
+        "center_crop",
+        "quality",
+        "encoding",
+        "pass_through",
+        "pack_label",
+        "num_thread",
+        "resume",
+    )
     entries = read_list(lst)
     with click.progressbar(length=len(entries), label=lst.name, file=sys.stderr) as bar:
         report = pack(

@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from mx_core.errors import ArgumentError, FileFormatError, MXNetError
 from mx_core.files import atomic_group
 from mx_io import codecs, pixels
 from mx_io.im2rec.listing import ListEntry, read_list
+from mx_io.im2rec.resume import Unfinished, digest
 from mx_io.packing import IRHeader
 from mx_io.packing import pack as pack_record
 from mx_io.recordio import MXIndexedRecordIO
@@ -78,6 +80,7 @@ def pack(
     *,
     num_thread: int = 1,
     on_error: str = "raise",
+    resume: bool = False,
     progress: Callable[[int], None] | None = None,
     **encoding: Any,
 ) -> PackReport:
@@ -94,6 +97,9 @@ def pack(
         Threads that read, decode and encode. Records keep the list's order.
     on_error : {"raise", "skip"}
         What happens with an image that cannot be read.
+    resume : bool
+        Keep what is done in a folder `prefix.rec.unfinished` when the process ends before all is packed, and go on with
+        what a process before has left there. Images that are skipped stay skipped.
     progress : callable, optional
         Called with 1 for each image done.
     resize : int
@@ -137,16 +143,56 @@ def pack(
         entries = lst
     how = Encoding(**encoding)
     report = PackReport(Path(f"{os.fspath(prefix)}.rec"), Path(f"{os.fspath(prefix)}.idx"))
+    if resume:
+        _resumed(list(entries), Path(root), how, num_thread, on_error, progress, report)
+        return report
     with (
         atomic_group(report.record, report.index) as (records, index),
         MXIndexedRecordIO(index, records, "w") as record,
     ):
-        _write(record, entries, Path(root), how, num_thread, on_error, progress, report)
+
+        def write(entry: ListEntry, data: bytes) -> None:
+            record.write_idx(entry.number, data)
+
+        _write(write, None, entries, Path(root), how, num_thread, on_error, progress, report)
     return report
 
 
+def _resumed(
+    entries: list[ListEntry],
+    root: Path,
+    how: Encoding,
+    num_thread: int,
+    on_error: str,
+    progress: Callable[[int], None] | None,
+    report: PackReport,
+) -> None:
+    """Packs into a folder that stays until all is done."""
+    with closing(
+        Unfinished(report.record.with_name(report.record.name + ".unfinished"), digest(entries, how))
+    ) as done:
+        reasons = iter(done.reasons)
+        for entry, offset in zip(entries, done.offsets, strict=False):
+            if offset is None:
+                report.skipped.append((entry.path, FileFormatError(next(reasons))))
+            else:
+                report.written += 1
+            if progress is not None:
+                progress(1)
+
+        def write(entry: ListEntry, data: bytes) -> None:
+            done.write(data)
+
+        rest = entries[len(done.offsets) :]
+        _write(write, done.skip, rest, root, how, num_thread, on_error, progress, report)
+        with atomic_group(report.record, report.index) as (records, index):
+            done.finish(records, index, entries)
+        done.remove()
+
+
 def _write(
-    record: MXIndexedRecordIO,
+    write: Callable[[ListEntry, bytes], None],
+    skip: Callable[[str], None] | None,
     entries: Iterable[ListEntry],
     root: Path,
     how: Encoding,
@@ -161,12 +207,16 @@ def _write(
         try:
             for entry, future in pending:
                 try:
-                    record.write_idx(entry.number, future.result())
-                    report.written += 1
+                    data = future.result()
                 except (MXNetError, OSError) as error:
                     if on_error == "raise":
                         raise _named(root / entry.path, error) from error
                     report.skipped.append((entry.path, error))
+                    if skip is not None:
+                        skip(f"{type(error).__name__}: {error}")
+                else:
+                    write(entry, data)
+                    report.written += 1
                 if progress is not None:
                     progress(1)
         finally:

@@ -167,6 +167,16 @@ def stat_command(path: str) -> None:
             click.echo(f"  and {len(found.labels) - _MOST_LABELS} others")
 
 
+@click.command("rec2idx")
+@click.argument("record", type=_FILE)
+@click.argument("index", type=click.Path(dir_okay=False))
+def rec2idx(record: str, index: str) -> None:
+    """Write the index of RECORD into INDEX, as MXNet's rec2idx does; `mx rec index` does the same."""
+    with _errors_told():
+        count = build_index(record, index)
+    click.echo(f"{index}: {count} records")
+
+
 @rec.command("index")
 @click.argument("path", type=_FILE)
 @click.argument("idx", type=click.Path(dir_okay=False), required=False)
