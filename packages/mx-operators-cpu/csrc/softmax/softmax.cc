@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softmax/softmax.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "common/clones.hpp"
+#include "common/parallel.hpp"
 #include "softmax/double_softmax.hpp"
 #include "onednn/primitive_program.hpp"
 #include "softmax/softmax_rows.hpp"
@@ -43,6 +49,45 @@ MemoryDesc axis_last(const SoftmaxOptions& options, DataType type) {
   return {options.view, type, steps};
 }
 
+// A row that holds a NaN becomes NaN: its sum is none. oneDNN's vectors leave some of its elements at 0 or finite, other
+// ones on each processor. Bits are compared, which no option of a compiler changes.
+template <class Word>
+MX_INLINE bool holds_nan(const Word* y, int64_t n, Word infinity) {
+  const auto magnitude = static_cast<Word>(static_cast<Word>(~Word{0}) >> 1);
+  Word largest = 0;
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < n; ++i) largest = std::max(largest, static_cast<Word>(y[i] & magnitude));
+  return largest > infinity;
+}
+
+template <class Word>
+MX_INLINE void spread_nans(Word* y, int64_t rows, int64_t n, Word infinity, Word nan) {
+  if (!holds_nan(y, rows * n, infinity)) return;  // nearly always, and rows may be short
+  for (; rows > 0; --rows, y += n)
+    if (holds_nan(y, n, infinity)) std::fill(y, y + n, nan);
+}
+
+// Has every row of a slot, whose rows are contiguous, be NaN if one of its elements is.
+void spread_nans(ProgramBuilder& builder, Slot slot, int64_t rows, int64_t length, bool narrow) {
+  constexpr int64_t kShared = 1 << 17;  // elements from which threads are worth their start
+  const int most = rows * length < kShared ? 1 : std::numeric_limits<int>::max();
+  builder.host(
+      [slot, rows, length, narrow, most](void* const* slots, const Call&) {
+        const auto spread = [&](int64_t begin, int64_t end) {
+          const int64_t at = begin * length;
+          if (narrow) {
+            best_clone<spread_nans<uint16_t>>(static_cast<uint16_t*>(slots[slot]) + at, end - begin, length,
+                                              uint16_t{0x7f80}, uint16_t{0x7fc0});
+          } else {
+            best_clone<spread_nans<uint32_t>>(static_cast<uint32_t*>(slots[slot]) + at, end - begin, length,
+                                              0x7f800000u, 0x7fc00000u);
+          }
+        };
+        parallel_shares(rows, spread, most);
+      },
+      {slot}, needed_by(0));
+}
+
 // The extent of the axis, where our own loops over rows are faster, from `shortest` on; else 0.
 int64_t row_length(const SoftmaxOptions& options, const Signature& signature, int64_t shortest) {
   const auto axis = static_cast<size_t>(options.axis);
@@ -68,6 +113,8 @@ PlanPtr softmax(const Signature& signature, const SoftmaxOptions& options) {
     from = to;
   }
   builder.step(forward_descriptor(options, inner), {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, to}}, needed_by(0));
+  const int64_t length = extent(options.view, static_cast<size_t>(options.axis));
+  spread_nans(builder, to, signature.outputs[0].size() / length, length, type != DataType::f32);
   builder.deliver(to, output, needed_by(0));
   return builder.build();
 }

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The softmax family against its references."""
 
+import itertools
+
 import layer_plans
 import numpy as np
 import plans
 import pytest
 
-from mx_core import operators
+from mx_core import dtypes, kernels, operators
+from mx_core.context import cpu
 from mx_core.errors import IndexOutOfBoundsError
 
 
@@ -37,6 +40,30 @@ def test_softmax_in_place(
 
 def test_large_values_do_not_overflow() -> None:
     layer_plans.verify("softmax", {}, [np.array([[1e4, -1e4, 9999.0]], np.float32)])
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("length", [1, 2, 7, 8, 15, 16, 17, 40])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rows_with_nan_or_infinity(
+    rng: np.random.Generator, name: str, kind: str, length: int, axis: int
+) -> None:
+    """All of such a row is NaN, as in MXNet's float16 and float64, and no other row is."""
+    op = operators.get(name)
+    p = op.Param.parse({"axis": axis})
+    type_ = dtypes.numpy_dtype(dtypes.code(kind))
+    too_much = -np.inf if name == "softmin" else np.inf
+    for bad, where in itertools.product((np.nan, too_much), sorted({0, length // 2, length - 1})):
+        rows = rng.uniform(-1, 1, (3, length)).astype(type_)
+        rows[1, where] = bad
+        data = np.ascontiguousarray(rows if axis == 1 else rows.T)
+        out = np.zeros_like(data)
+        chosen = kernels.prepare(op, p, plans.specs([data]), plans.specs([out]), cpu(0))
+        layer_plans.run(chosen.plan, [data], [out])
+        found = np.isnan((out if axis == 1 else out.T).astype(np.float32))
+        assert found.all(axis=1).tolist() == [False, True, False], (bad, where, out)
+        assert not found[[0, 2]].any()
 
 
 @pytest.mark.parametrize("mode", ["instance", "channel"])
