@@ -187,3 +187,31 @@ def test_labels_that_perplexity_ignores_may_be_no_class() -> None:
     made = metric.Perplexity(7)
     made.update([nd.array([0, 7])], [nd.array([[0.5, 0.5], [0.5, 0.5]])])
     assert made.get()[1] == pytest.approx(2)
+
+
+class PerTask(metric.EvalMetric):
+    """As scripts for several tasks have it: sums of its own, and none of those of an epoch."""
+
+    def __init__(self, tasks: int) -> None:
+        self.tasks = tasks
+        super().__init__("per-task")
+
+    def reset(self) -> None:
+        self.num_inst: list[int] = [0] * self.tasks  # type: ignore[assignment]
+        self.sum_metric: list[float] = [0.0] * self.tasks  # type: ignore[assignment]
+
+    def update(self, labels: object, preds: object) -> None:
+        for i in range(self.tasks):
+            self.sum_metric[i] += i + 1
+            self.num_inst[i] += 2
+
+    def get(self) -> tuple[list[str], list[float]]:
+        return ["first", "second"], [s / n for s, n in zip(self.sum_metric, self.num_inst, strict=True)]
+
+
+def test_a_metric_that_counts_in_its_own_way_is_shown_as_it_says() -> None:
+    made = PerTask(2)
+    made.update([], [])
+    assert made.get_global_name_value() == made.get_name_value() == [("first", 0.5), ("second", 1.0)]
+    both = metric.CompositeEvalMetric([made, "acc"])
+    assert both.get_global_name_value()[:2] == [("first", 0.5), ("second", 1.0)]

@@ -33,6 +33,10 @@ class EvalMetric:
         Which outputs and labels `update_dict` takes; all by default.
     """
 
+    #: of metrics whose own `reset` does not set them, and which so count in their own way
+    global_num_inst = 0
+    global_sum_metric = 0.0
+
     def __init__(
         self,
         name: str,
