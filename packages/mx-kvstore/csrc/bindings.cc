@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings_exchange.hpp"
 #include "codec.hpp"
 #include "loops.hpp"
 #include "mx_core/pybind_holder.hpp"
@@ -128,5 +129,6 @@ PYBIND11_MODULE(_core, module) {
            py::arg("residual"), py::arg("codes"), py::arg("priority"))
       .def("expand", &Loops::expand, py::arg("bits"), py::arg("threshold"), py::arg("codes"), py::arg("target"),
            py::arg("priority"));
+  bind_exchange(module);
   mx::refuse_uninitialised(module);
 }

@@ -158,7 +158,8 @@ void run_in_slices(void* argument, const mx_run_context* run, mx_completion* don
 
 void destroy(void* argument) { delete static_cast<Job*>(argument); }
 
-// Each variable once, without those of `others`.
+}  // namespace
+
 std::vector<mx_variable*> variables(const Arrays& arrays, const std::vector<mx_variable*>& others) {
   std::vector<mx_variable*> found;
   for (size_t i = 0; i < arrays.size(); ++i) {
@@ -170,8 +171,6 @@ std::vector<mx_variable*> variables(const Arrays& arrays, const std::vector<mx_v
   }
   return found;
 }
-
-}  // namespace
 
 void push(const Tables& tables, std::shared_ptr<Loop> loop, const Arrays& reads, const Arrays& writes, Extent extent,
           const char* name, int32_t priority) {

@@ -36,6 +36,9 @@ class Arrays {
   std::vector<mx_array*> arrays_;
 };
 
+// The variables of arrays, each once, without those of `others`.
+std::vector<mx_variable*> variables(const Arrays& arrays, const std::vector<mx_variable*>& others);
+
 // What an operation does.
 class Loop {
  public:

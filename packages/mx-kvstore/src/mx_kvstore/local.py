@@ -102,6 +102,11 @@ class KVStore(KVStoreBase):
         else:
             self._updater(key, total, stored)
 
+    def apply_and_pull(self, key: Key, total: NDArray, stored: NDArray, outs: list[NDArray]) -> None:
+        """As `apply`, then copies the value to `outs`. A store may do both at once; `total` may be one of them."""
+        self.apply(key, total, stored)
+        sum_into([stored], outs, self._priority)
+
     @property
     def priority(self) -> int:
         """Of the call that is being served, for `first_value` and `apply`."""
@@ -299,9 +304,10 @@ class KVStore(KVStoreBase):
                 continue
             total = self._total(name, arrays, stored.context, priority)
             with self._served(priority):
-                self.apply(name, total, stored)
-            if wanted:
-                sum_into([stored], wanted, priority)
+                if wanted:
+                    self.apply_and_pull(name, total, stored, wanted)
+                else:
+                    self.apply(name, total, stored)
 
     def _total(self, name: Key, arrays: list[NDArray], context: Context, priority: int) -> NDArray:
         """The sum over this process's devices: what `apply` gets."""

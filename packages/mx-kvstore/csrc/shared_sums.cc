@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shared_sums.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "mx_core/abi.h"
+#include "mx_core/types.hpp"
+#include "simd.hpp"
+#include "sum.hpp"
+
+namespace mx::kv {
+namespace {
+
+constexpr size_t kLine = 64;            // bytes: parts begin at multiples
+constexpr size_t kTile = 16 << 10;      // bytes that stay in the first-level cache
+constexpr size_t kStream = 1 << 20;     // bytes of an item from which its targets are written past the caches
+constexpr size_t kLead = 2;             // chunks by which writing is ahead of adding, and that of taking
+
+static_assert(Window::kChunk % kLine == 0 && Window::kSlots > 2 * kLead);
+
+// Some bytes of an item in a chunk.
+struct Piece {
+  size_t item;
+  size_t from;   // in the item
+  size_t bytes;
+  size_t at;     // in the chunk
+  bool last;     // of the item
+};
+
+struct Chunk {
+  Kind kind;
+  int32_t dtype;
+  size_t bytes;
+  std::vector<Piece> pieces;
+};
+
+// Items one behind the other; those that are not added as they are have chunks of their own.
+std::vector<Chunk> chunks_of(const std::vector<Item>& items) {
+  std::vector<Chunk> chunks;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Item& item = items[i];
+    for (size_t from = 0; from < item.bytes;) {
+      const size_t filled = chunks.empty() ? 0 : (chunks.back().bytes + kLine - 1) / kLine * kLine;
+      const bool joins = !chunks.empty() && item.kind == Kind::kSum && chunks.back().kind == Kind::kSum &&
+                         chunks.back().dtype == item.dtype && filled < Window::kChunk;
+      if (!joins) chunks.push_back({item.kind, item.dtype, 0, {}});
+      const size_t at = joins ? filled : 0;
+      const size_t bytes = std::min(item.bytes - from, Window::kChunk - at);
+      chunks.back().pieces.push_back({i, from, bytes, at, from + bytes == item.bytes});
+      chunks.back().bytes = at + bytes;
+      from += bytes;
+    }
+  }
+  return chunks;
+}
+
+// target = the sum of sources, which may be the target.
+void add(int32_t dtype, const std::vector<const void*>& sources, char* target, size_t bytes) {
+  if (dtype == MX_BOOL) {
+    for (size_t i = 0; i < bytes; ++i) {
+      bool any = false;
+      for (const void* source : sources) any = any || static_cast<const char*>(source)[i] != 0;
+      target[i] = any ? 1 : 0;
+    }
+    return;
+  }
+  sum(dtype, sources, {target}, 0, static_cast<int64_t>(bytes / item_size(dtype)), false);
+}
+
+// Takes chunks through the window: each worker writes what the others are to add, adds its own part of what the others
+// have written, and takes the sums of the other parts.
+class Passage {
+ public:
+  Passage(Window& window, const std::vector<Item>& items, const std::function<void(size_t)>& done)
+      : window_(window), items_(items), done_(done), chunks_(chunks_of(items)), first_(window.chunks()),
+        rank_(window.rank()), workers_(window.workers()) {}
+
+  bool run() {
+    const size_t n = chunks_.size();
+    for (size_t i = 0; i < n + 2 * kLead; ++i) {
+      if (i < n && !write(i)) return false;
+      if (i >= kLead && i - kLead < n && !add_part(i - kLead)) return false;
+      if (i >= 2 * kLead && !take(i - 2 * kLead)) return false;
+    }
+    window_.pass(n);
+    while (next_ < items_.size()) done_(next_++);  // of no bytes
+    return true;
+  }
+
+ private:
+  // Where a worker's part of so many bytes begins; that of `workers_` is their end.
+  size_t begin_of(int64_t worker, size_t bytes) const noexcept {
+    if (worker == workers_) return bytes;
+    return bytes / kLine * static_cast<size_t>(worker) / static_cast<size_t>(workers_) * kLine;
+  }
+
+  // Calls body(piece, begin, end) for what pieces have in [begin, end) of a chunk.
+  template <class Body>
+  static void each(const Chunk& chunk, size_t begin, size_t end, Body&& body) {
+    for (const Piece& piece : chunk.pieces) {
+      const size_t from = std::max(begin, piece.at), to = std::min(end, piece.at + piece.bytes);
+      if (from < to) body(piece, from, to);
+    }
+  }
+
+  bool write(size_t i) {
+    const Chunk& chunk = chunks_[i];
+    const uint64_t number = first_ + i;
+    if (number >= Window::kSlots && !window_.wait(Mark::kSummed, number + 1 - Window::kSlots)) return false;
+    char* slot = window_.slot(rank_, number);
+    const Item& item = items_[chunk.pieces.front().item];
+    const Piece& piece = chunk.pieces.front();
+    switch (chunk.kind) {
+      case Kind::kSum: {
+        const auto copy = [&](const Piece& p, size_t from, size_t to) {
+          std::memcpy(slot + from, items_[p.item].send + p.from + (from - p.at), to - from);
+        };
+        each(chunk, 0, begin_of(rank_, chunk.bytes), copy);
+        each(chunk, begin_of(rank_ + 1, chunk.bytes), chunk.bytes, copy);
+        break;
+      }
+      case Kind::kFirst:
+        if (rank_ == 0) std::memcpy(slot, static_cast<const char*>(item.targets[0]) + piece.from, piece.bytes);
+        break;
+      case Kind::kCodes:
+        compress(item.code, item.threshold, reinterpret_cast<const float*>(item.send + piece.from),
+                 item.residual + piece.from / sizeof(float), reinterpret_cast<uint8_t*>(slot),
+                 static_cast<int64_t>(piece.bytes / sizeof(float)));
+        break;
+    }
+    window_.publish(Mark::kWritten, number + 1);
+    return true;
+  }
+
+  bool add_part(size_t i) {
+    const Chunk& chunk = chunks_[i];
+    const uint64_t number = first_ + i;
+    if (!window_.wait(Mark::kWritten, number + 1)) return false;
+    if (number >= Window::kSlots && !window_.wait(Mark::kTaken, number + 1 - Window::kSlots)) return false;
+    const Piece& piece = chunk.pieces.front();
+    switch (chunk.kind) {
+      case Kind::kSum: add_own(chunk, number); break;
+      case Kind::kFirst: deliver(piece, 0, piece.bytes, window_.slot(0, number), rank_ == 0 ? 1 : 0); break;
+      case Kind::kCodes: expand_all(piece, number); break;
+    }
+    window_.publish(Mark::kSummed, number + 1);
+    return true;
+  }
+
+  void add_own(const Chunk& chunk, uint64_t number) {
+    const size_t begin = begin_of(rank_, chunk.bytes);
+    char* sums = window_.sums(rank_, number);
+    each(chunk, begin, begin_of(rank_ + 1, chunk.bytes), [&](const Piece& piece, size_t from, size_t to) {
+      const char* send = items_[piece.item].send + piece.from;
+      for (size_t at = from; at < to; at += kTile) {
+        const size_t bytes = std::min(kTile, to - at);
+        sources_.clear();
+        for (int64_t worker = 0; worker < workers_; ++worker) {
+          sources_.push_back(worker == rank_ ? send + (at - piece.at) : window_.slot(worker, number) + at);
+        }
+        add(chunk.dtype, sources_, sums + (at - begin), bytes);
+        deliver(piece, at - piece.at, bytes, sums + (at - begin), 0);
+      }
+    });
+  }
+
+  void expand_all(const Piece& piece, uint64_t number) {
+    const Item& item = items_[piece.item];
+    const Expander expander(item.code, item.threshold);
+    auto* to = reinterpret_cast<float*>(static_cast<char*>(item.targets[0]) + piece.from);
+    for (int64_t worker = 0; worker < workers_; ++worker) {
+      expander(reinterpret_cast<const uint8_t*>(window_.slot(worker, number)), to,
+               static_cast<int64_t>(piece.bytes / sizeof(float)), worker > 0);
+    }
+    deliver(piece, 0, piece.bytes, reinterpret_cast<const char*>(to), 1);
+  }
+
+  bool take(size_t i) {
+    const Chunk& chunk = chunks_[i];
+    const uint64_t number = first_ + i;
+    if (!window_.wait(Mark::kSummed, number + 1)) return false;
+    for (int64_t worker = 0; worker < workers_ && chunk.kind == Kind::kSum; ++worker) {
+      if (worker == rank_) continue;
+      const size_t begin = begin_of(worker, chunk.bytes);
+      each(chunk, begin, begin_of(worker + 1, chunk.bytes), [&](const Piece& piece, size_t from, size_t to) {
+        deliver(piece, from - piece.at, to - from, window_.sums(worker, number) + (from - begin), 0);
+      });
+    }
+    window_.publish(Mark::kTaken, number + 1);
+    for (const Piece& piece : chunk.pieces) {
+      if (!piece.last) continue;
+      while (next_ <= piece.item) done_(next_++);
+    }
+    return true;
+  }
+
+  // Copies to the targets of an item, from the n-th on, what belongs behind so many bytes of a piece.
+  void deliver(const Piece& piece, size_t offset, size_t bytes, const char* from, size_t n) {
+    const Item& item = items_[piece.item];
+    if (n == item.targets.size()) return;
+    copied_.assign(1, from);
+    targets_.clear();
+    for (; n < item.targets.size(); ++n) {
+      targets_.push_back(static_cast<char*>(item.targets[n]) + piece.from + offset);
+    }
+    sum(MX_UINT8, copied_, targets_, 0, static_cast<int64_t>(bytes), item.bytes >= kStream);
+  }
+
+  Window& window_;
+  const std::vector<Item>& items_;
+  const std::function<void(size_t)>& done_;
+  const std::vector<Chunk> chunks_;
+  const uint64_t first_;
+  const int64_t rank_, workers_;
+  size_t next_ = 0;  // item that is not complete
+  std::vector<const void*> sources_, copied_;
+  std::vector<void*> targets_;
+};
+
+}  // namespace
+
+bool can_exchange(int32_t dtype) noexcept { return dtype == MX_BOOL || can_sum(dtype); }
+
+bool exchange(Window& window, const std::vector<Item>& items, const std::function<void(size_t)>& done) {
+  return Passage(window, items, done).run();
+}
+
+}  // namespace mx::kv

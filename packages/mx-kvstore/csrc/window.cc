@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "window.hpp"
+
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <ctime>
+#include <string>
+
+#include "mx_core/failure.hpp"
+
+namespace mx::kv {
+
+// What a worker says of itself.  Of lines of their own, as others read them often.
+struct Window::Place {
+  alignas(128) std::atomic<uint64_t> marks[4];
+  alignas(128) std::atomic<uint32_t> bell;    // changes when another worker has come further
+  std::atomic<uint32_t> asleep;               // whether it waits for that
+};
+
+namespace {
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
+
+constexpr int kLooks = 64;                         // without sleeping: a fraction of what it takes to fall asleep
+constexpr int64_t kNap = 100 * 1000 * 1000;        // nanoseconds after which a sleeper looks anyway
+
+size_t rounded(size_t bytes) noexcept { return (bytes + 127) / 128 * 128; }
+
+size_t shard_bytes(int64_t workers) noexcept {
+  return rounded(Window::kChunk / static_cast<size_t>(workers) + 192);
+}
+
+int64_t now() noexcept {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+void sleep_on(std::atomic<uint32_t>& bell, uint32_t seen, int64_t nanoseconds) noexcept {
+  const timespec limit{static_cast<time_t>(nanoseconds / 1000000000), static_cast<long>(nanoseconds % 1000000000)};
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&bell), FUTEX_WAIT, seen, &limit, nullptr, 0);
+}
+
+void ring(std::atomic<uint32_t>& bell) noexcept {
+  bell.fetch_add(1);
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&bell), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void pause_briefly() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+Error refused(const char* what) {
+  return Error(MX_ERROR, std::string("[KVStore] memory that workers share: ") + what + ": " + std::strerror(errno));
+}
+
+}  // namespace
+
+size_t Window::bytes(int64_t workers) noexcept {
+  const size_t tables = 2 * kNumbers * sizeof(int64_t);
+  return static_cast<size_t>(workers) * (rounded(sizeof(Place)) + tables + kSlots * (kChunk + shard_bytes(workers)));
+}
+
+Window::Window(int file, int64_t rank, int64_t workers) : rank_(rank), workers_(workers) {
+  if (workers < 1 || rank < 0 || rank >= workers) {
+    throw Error(MX_ERROR_VALUE, "[KVStore] rank: expected one of " + std::to_string(workers) + ", got " +
+                                    std::to_string(rank));
+  }
+  struct stat found {};
+  if (fstat(file, &found) != 0) throw refused("fstat");
+  if (static_cast<size_t>(found.st_size) < bytes(workers)) {
+    throw Error(MX_ERROR_VALUE, "[KVStore] memory that workers share: expected " + std::to_string(bytes(workers)) +
+                                    " bytes, got " + std::to_string(found.st_size));
+  }
+  void* memory = mmap(nullptr, bytes(workers), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) throw refused("mmap");
+  memory_ = static_cast<char*>(memory);
+}
+
+Window::~Window() { munmap(memory_, bytes(workers_)); }
+
+Window::Place& Window::place(int64_t worker) const noexcept {
+  return *reinterpret_cast<Place*>(memory_ + static_cast<size_t>(worker) * rounded(sizeof(Place)));
+}
+
+int64_t* Window::table(int64_t worker, uint64_t turn) const noexcept {
+  char* tables = memory_ + static_cast<size_t>(workers_) * rounded(sizeof(Place));
+  return reinterpret_cast<int64_t*>(tables) + (2 * static_cast<size_t>(worker) + turn % 2) * kNumbers;
+}
+
+char* Window::slot(int64_t worker, uint64_t chunk) const noexcept {
+  const size_t workers = static_cast<size_t>(workers_);
+  char* slots = memory_ + workers * (rounded(sizeof(Place)) + 2 * kNumbers * sizeof(int64_t));
+  return slots + (static_cast<size_t>(worker) * kSlots + chunk % kSlots) * kChunk;
+}
+
+char* Window::sums(int64_t worker, uint64_t chunk) const noexcept {
+  char* sums = slot(workers_, 0);  // behind the last one's
+  return sums + (static_cast<size_t>(worker) * kSlots + chunk % kSlots) * shard_bytes(workers_);
+}
+
+void Window::tell(const std::vector<int64_t>& numbers) {
+  if (numbers.size() > kNumbers) {
+    throw Error(MX_ERROR_VALUE, "[KVStore] a worker may tell " + std::to_string(kNumbers) + " numbers, got " +
+                                    std::to_string(numbers.size()));
+  }
+  // Nobody reads the table of two turns ago: all who told of the last turn had read it.
+  std::copy(numbers.begin(), numbers.end(), table(rank_, ++turns_));
+  publish(Mark::kTold, turns_);
+}
+
+bool Window::told(int64_t nanoseconds) { return wait(Mark::kTold, turns_, std::max<int64_t>(nanoseconds, 0)); }
+
+void Window::least(std::vector<int64_t>& numbers) const {
+  for (int64_t worker = 0; worker < workers_; ++worker) {
+    const int64_t* theirs = table(worker, turns_);
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::min(numbers[i], theirs[i]);
+  }
+}
+
+void Window::publish(Mark mark, uint64_t value) noexcept {
+  place(rank_).marks[static_cast<size_t>(mark)].store(value);
+  for (int64_t worker = 0; worker < workers_; ++worker) {
+    Place& other = place(worker);
+    if (worker != rank_ && other.asleep.load() != 0) ring(other.bell);
+  }
+}
+
+bool Window::reached(Mark mark, uint64_t value) const noexcept {
+  for (int64_t worker = 0; worker < workers_; ++worker) {
+    if (worker != rank_ && place(worker).marks[static_cast<size_t>(mark)].load() < value) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Window::wait(Mark mark, uint64_t value, int64_t nanoseconds) noexcept {
+  for (int look = 0; look < kLooks; ++look) {
+    if (reached(mark, value)) return true;
+    pause_briefly();
+  }
+  Place& mine = place(rank_);
+  const int64_t end = nanoseconds < 0 ? INT64_MAX : now() + nanoseconds;
+  for (;;) {
+    // In this order: whoever comes further now sees that this worker sleeps, or is seen.
+    const uint32_t seen = mine.bell.load();
+    mine.asleep.store(1);
+    const bool there = reached(mark, value);
+    const int64_t left = end - now();
+    if (!there && left > 0 && !stopped()) sleep_on(mine.bell, seen, std::min(left, kNap));
+    mine.asleep.store(0);
+    if (there || reached(mark, value)) return true;
+    if (left <= 0 || stopped()) return false;
+  }
+}
+
+void Window::stop() noexcept {
+  stopped_.store(true);
+  ring(place(rank_).bell);
+}
+
+}  // namespace mx::kv

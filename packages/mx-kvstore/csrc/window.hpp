@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory that the workers of one machine have in common: numbers that they tell each other, and slots through which
+// arrays pass.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace mx::kv {
+
+// How far a worker has come; each only grows.
+enum class Mark { kTold, kWritten, kSummed, kTaken };
+
+// One worker's view of the memory.  Every worker has one, over the same file.
+// Threads: one, but for `stop` and `stopped`.
+// Blocks: the waits, asleep until another worker has come further.  A worker that is gone never does: `stop` ends waits.
+class Window {
+ public:
+  static constexpr size_t kChunk = 256 << 10;  // bytes that pass at once
+  static constexpr size_t kSlots = 6;          // chunks that a worker may be ahead of the others
+  static constexpr size_t kNumbers = 1 << 16;  // that a worker may tell at once
+
+  // Bytes of the memory for so many workers.
+  static size_t bytes(int64_t workers) noexcept;
+
+  // Maps the file, which has at least `bytes(workers)` bytes, zeros at first; the descriptor stays the caller's.
+  // Errors: the system refuses, or the file is too short.
+  Window(int file, int64_t rank, int64_t workers);
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+  ~Window();
+
+  int64_t rank() const noexcept { return rank_; }
+  int64_t workers() const noexcept { return workers_; }
+
+  // Tells the others numbers: at most kNumbers, and all workers as many.
+  // Errors: more than that.
+  void tell(const std::vector<int64_t>& numbers);
+  // Whether all others have told theirs, after at most so many nanoseconds.
+  bool told(int64_t nanoseconds);
+  // The least of what the workers have told, number by number.
+  void least(std::vector<int64_t>& numbers) const;
+
+  // Chunks are numbered from 0; chunk n is in slot n % kSlots of each worker.
+  char* slot(int64_t worker, uint64_t chunk) const noexcept;   // kChunk bytes, aligned to 64
+  char* sums(int64_t worker, uint64_t chunk) const noexcept;   // kChunk / workers bytes and some more, the same
+  uint64_t chunks() const noexcept { return chunks_; }         // so far
+  void pass(uint64_t chunks) noexcept { chunks_ += chunks; }
+  // Says that this worker has come so far, and wakes those that wait for it.
+  void publish(Mark mark, uint64_t value) noexcept;
+  // Waits until all others have come so far; false when stopped or after so many nanoseconds (< 0: without limit).
+  bool wait(Mark mark, uint64_t value, int64_t nanoseconds = -1) noexcept;
+
+  // Ends all waits of this worker, now and later.
+  void stop() noexcept;
+  bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
+
+ private:
+  struct Place;
+  Place& place(int64_t worker) const noexcept;
+  int64_t* table(int64_t worker, uint64_t turn) const noexcept;
+  bool reached(Mark mark, uint64_t value) const noexcept;
+
+  const int64_t rank_, workers_;
+  char* memory_ = nullptr;
+  uint64_t chunks_ = 0, turns_ = 0;
+  std::atomic<bool> stopped_{false};
+};
+
+}  // namespace mx::kv

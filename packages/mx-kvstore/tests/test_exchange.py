@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers that share memory: here each is a thread of one process, with a window of its own over the same file."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_core import dtypes
+from mx_core.errors import ArgumentError, MXNetError
+from mx_kvstore.compression import Compression
+from mx_kvstore.exchange import CODES, FIRST, SUM, Exchange, Window, push
+from mx_ndarray import nd
+
+Make = Callable[[int], "list[Worker]"]
+
+
+class Worker:
+    def __init__(self, file: int, rank: int, workers: int) -> None:
+        self.rank = rank
+        self.window = Window(file, rank, workers)
+        self.exchange = Exchange(lambda: MXNetError("[test] a worker is lost"))
+        self.found: list[Any] = []
+        self.ended = False
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while not self.ended:
+            found = self.exchange.run(self.window, 0.05)
+            if found.what not in ("idle", "waits", "apart") or found.differs or found.step:
+                self.found.append(found)
+            if found.what == "failed" or found.differs:
+                return
+            if found.step:
+                self.exchange.set_step(0)
+
+    def push(
+        self,
+        kind: int,
+        key: int,
+        reads: tuple[Any, ...],
+        writes: tuple[Any, ...],
+        priority: int = 0,
+        **more: Any,
+    ) -> None:
+        push(self.exchange, kind, key, f"push of {key}", 7 + kind, priority, reads, writes, **more)
+
+    def fail(self) -> None:
+        self.window.stop()
+        self.exchange.fail()
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    made: list[Worker] = []
+
+    def begin(workers: int) -> list[Worker]:
+        file = os.memfd_create("test")
+        os.ftruncate(file, Window.bytes(workers))
+        found = [Worker(file, rank, workers) for rank in range(workers)]
+        os.close(file)
+        made.extend(found)
+        for worker in found:
+            worker.thread.start()
+        return found
+
+    yield begin
+    for worker in made:
+        worker.ended = True
+        worker.fail()
+    for worker in made:
+        worker.thread.join(10.0)
+        assert not worker.thread.is_alive()
+
+
+def summed(terms: list[Any]) -> Any:
+    """In the order of ranks; 16-bit floats in float32, rounded once."""
+    kind = terms[0].dtype
+    if kind == np.bool_:
+        return np.logical_or.reduce(terms)
+    wide = np.float32 if kind.itemsize == 2 and kind.kind not in "iu" else kind
+    total = terms[0].astype(wide)
+    for term in terms[1:]:
+        total = total + term.astype(wide)
+    return total.astype(kind)
+
+
+TYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool")
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 5])
+def test_sums_have_the_bits_of_sums_in_the_order_of_ranks(make: Make, workers: int) -> None:
+    random = np.random.default_rng(workers)
+    sizes = [0, 1, 3, 16, 1000, 70_000, 131_072, 200_001]
+    joined = make(workers)
+    keys = [[worker.exchange.new_key() for _ in range(40)] for worker in joined]
+    for turn in range(3):
+        expected, outs = [], []
+        for key in range(40):
+            dtype = TYPES[random.integers(len(TYPES))]
+            size = int(sizes[random.integers(len(sizes))]) // (1 if turn == 0 else 2)
+            values = [random.standard_normal(size) * 50 for _ in joined]
+            sent = [nd.array(value, dtype=dtype) for value in values]
+            expected.append(
+                summed([array.asnumpy().astype(dtypes.numpy_dtype(array._dtype_code)) for array in sent])
+            )
+            how = random.integers(3)  # into another array, in place, into two
+            for worker, array in zip(joined, sent, strict=True):
+                to = [array] if how == 1 else [nd.zeros((size,), dtype=dtype) for _ in range(1 + how // 2)]
+                outs.append((key, to, array))
+                priority = int(random.integers(3)) if worker.rank == 0 else 0
+                worker.push(SUM, keys[worker.rank][key], (array,), tuple(to), priority)
+        for key, to, _ in outs:
+            for out in to:
+                assert out.asnumpy().tobytes() == expected[key].astype(out.dtype).tobytes(), (turn, key)
+
+
+def test_large_values_are_exact_and_written_past_the_caches(make: Make) -> None:
+    joined = make(2)
+    random = np.random.default_rng(3)
+    values = [random.integers(-1000, 1000, 3_000_017).astype(np.float32) for _ in joined]
+    outs = [nd.zeros((3_000_017,)) for _ in joined]
+    for worker, value, out in zip(joined, values, outs, strict=True):
+        worker.push(SUM, worker.exchange.new_key(), (nd.array(value),), (out,))
+    for out in outs:
+        assert (out.asnumpy() == values[0] + values[1]).all()
+
+
+def test_views_that_overlap_get_the_sum(make: Make) -> None:
+    joined = make(2)
+    bases = [nd.array(np.arange(300, dtype=np.float32)) for _ in joined]
+    stored = [nd.zeros((200,)) for _ in joined]
+    for worker, base, to in zip(joined, bases, stored, strict=True):
+        worker.push(SUM, worker.exchange.new_key(), (base[100:300],), (to, base[50:250]))
+    expected = 2 * np.arange(100, 300, dtype=np.float32)
+    for base, to in zip(bases, stored, strict=True):
+        assert (to.asnumpy() == expected).all() and (base.asnumpy()[50:250] == expected).all()
+
+
+def test_first_values_are_those_of_worker_0(make: Make) -> None:
+    joined = make(3)
+    values = [nd.full((size,), worker.rank + 1) for size in (0, 5, 400_000) for worker in joined]
+    for place, value in enumerate(values):
+        worker = joined[place % 3]
+        worker.push(FIRST, worker.exchange.new_key(), (), (value,))
+    for value in values:
+        assert (value.asnumpy() == 1).all()
+
+
+@pytest.mark.parametrize("kind", ["1bit", "2bit"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_codes_are_summed_as_compression_has_it(make: Make, kind: str, workers: int) -> None:
+    joined, how, size = make(workers), Compression(kind, 0.5), 150_003
+    random = np.random.default_rng(5)
+    residuals = [nd.zeros((size,)) for _ in joined]
+    kept = [np.zeros(size, np.float32) for _ in joined]
+    keys = [worker.exchange.new_key() for worker in joined]
+    for _ in range(2):
+        gradients = [random.standard_normal(size).astype(np.float32) for _ in joined]
+        outs = [(nd.zeros((size,)), nd.zeros((size,))) for _ in joined]
+        for worker, gradient, to in zip(joined, gradients, outs, strict=True):
+            writes = (*to, residuals[worker.rank])
+            more = {"bits": int(kind[0]), "threshold": 0.5}
+            worker.push(CODES, keys[worker.rank], (nd.array(gradient),), writes, **more)
+        expected = np.zeros(size, np.float32)
+        for rank, gradient in enumerate(gradients):
+            codes = np.zeros(how.words(size), np.uint32)
+            how.compress(gradient, kept[rank], codes)
+            how.expand(codes, expected, add=rank > 0)
+        for to in outs:
+            assert all((out.asnumpy() == expected).all() for out in to)
+        assert all((a.asnumpy() == b).all() for a, b in zip(residuals, kept, strict=True))
+
+
+def test_more_keys_than_a_round_tells_of_at_first(make: Make) -> None:
+    joined = make(2)
+    outs = []
+    for worker in joined:
+        for _ in range(300):
+            key = worker.exchange.new_key()
+            outs.append((key, nd.zeros((1 + key % 7,))))
+            worker.push(SUM, key, (nd.full((1 + key % 7,), key),), (outs[-1][1],), priority=-key)
+    for key, out in outs:
+        assert (out.asnumpy() == 2 * key).all()
+
+
+def test_steps_and_what_differs_are_told(make: Make) -> None:
+    joined = make(2)
+    joined[0].exchange.set_step(5)
+    time.sleep(0.02)
+    assert not joined[0].found
+    joined[1].exchange.set_step(5)
+    limit = time.monotonic() + 20
+    while not all(worker.found for worker in joined) and time.monotonic() < limit:
+        time.sleep(0.005)
+    assert all(worker.found.pop().step for worker in joined)
+    for worker in joined:
+        worker.exchange.set_step(8 + worker.rank)
+    while not all(worker.found for worker in joined) and time.monotonic() < limit:
+        time.sleep(0.005)
+    assert all(worker.found[0].differs and not worker.found[0].told for worker in joined)
+
+
+def test_a_worker_that_is_gone_is_waited_for_until_somebody_says_so(make: Make) -> None:
+    joined = make(2)
+    outs = [nd.zeros((2_000_000,)) for _ in joined]
+    keys = [worker.exchange.new_key() for worker in joined]
+    joined[0].push(SUM, keys[0], (nd.ones((2_000_000,)),), (outs[0],))
+    limit = time.monotonic() + 20
+    while joined[0].exchange.oldest()[0] < 0.05 and time.monotonic() < limit:
+        time.sleep(0.01)
+    waited, told = joined[0].exchange.oldest()
+    assert waited > 0.05 and told == f"push of {keys[0]}" and not outs[1].asnumpy().any()
+    joined[0].fail()
+    last = nd.zeros((2_000_000,))
+    joined[0].push(SUM, keys[0], (nd.ones((2_000_000,)),), (last,))  # ends at once
+    with pytest.raises(MXNetError, match="a worker is lost"):
+        outs[0].wait_to_read()
+    joined[0].thread.join(5.0)
+    assert joined[0].found[-1].what == "failed" and joined[0].window.stopped
+    with pytest.raises(MXNetError, match="a worker is lost"):
+        last.wait_to_read()
+
+
+def test_nobody_spins_while_others_compute(make: Make) -> None:
+    joined = make(2)
+    out = nd.zeros((10,))
+    before = time.thread_time(), time.process_time()
+    joined[0].push(SUM, joined[0].exchange.new_key(), (nd.ones((10,)),), (out,))
+    time.sleep(0.5)
+    assert time.process_time() - before[1] < 0.25
+    other = nd.zeros((10,))
+    joined[1].push(SUM, joined[1].exchange.new_key(), (nd.ones((10,)),), (other,))
+    assert (out.asnumpy() == 2).all() and (other.asnumpy() == 2).all()
+
+
+def test_wrong_windows_and_calls_are_refused() -> None:
+    file = os.memfd_create("test")
+    try:
+        with pytest.raises(ArgumentError, match="expected [0-9]+ bytes, got 0"):
+            Window(file, 0, 2)
+        with pytest.raises(ArgumentError, match="rank: expected one of 2, got 2"):
+            Window(file, 2, 2)
+    finally:
+        os.close(file)
+    exchange = Exchange(lambda: None)
+    a = nd.ones((2,))
+    for kind, reads, writes in ((SUM, (), (a,)), (FIRST, (a,), (a,)), (CODES, (a,), (a,)), (3, (a,), (a,))):
+        with pytest.raises(ArgumentError, match=f"these arrays are not those of kind {kind}"):
+            push(exchange, kind, 0, "x", 1, 0, reads, writes)
