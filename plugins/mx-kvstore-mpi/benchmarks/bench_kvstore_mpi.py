@@ -3,7 +3,11 @@
 
 Each key is pushed and pulled by itself. The limits run in the same rounds: a copy of as many bytes by both workers at
 once, and MPI's own allreduce of one array. With servers the limit is four copies and two sums. With
-MX_BENCH_MXNET_PYTHON, an interpreter that has MXNet, its parameter servers (ps-lite) do the same in the same minute.
+MX_BENCH_MXNET_PYTHON, an interpreter that has MXNet, its parameter servers (ps-lite) do the same in the same minute;
+with MX_BENCH_TORCH_PYTHON, one that has PyTorch, Gloo sums one array.
+
+Overlap: a device, which takes no processor time, computes one gradient after the other, from the last layer to the
+first, in as much time as the exchange takes alone. The baseline is the longer of the two.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +29,7 @@ WORKERS = 2
 ROUNDS = 9
 WARM = 3
 #: what is timed in each round
-PARTS = ("limit", "allreduce", "store")
+PARTS = ("limit", "allreduce", "store", "backward", "overlap")
 
 
 def shapes() -> list[tuple[int, ...]]:
@@ -93,6 +98,84 @@ def in_mxnet() -> None:
     store._barrier()
 
 
+def torch(python: str) -> dict[str, float]:
+    """Milliseconds of Gloo's allreduce of one array: the median of the slower worker."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    told = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": str(WORKERS),
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+    words = [python, os.path.abspath(__file__), "--torch"]
+    running = [
+        subprocess.Popen(
+            words, env={**os.environ, **told, "RANK": str(rank)}, stdout=subprocess.PIPE, text=True
+        )
+        for rank in range(WORKERS)
+    ]
+    try:
+        found = [json.loads(process.communicate(timeout=300)[0])["Gloo allreduce"] for process in running]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    return {"Gloo allreduce": max(found)}
+
+
+def in_torch() -> None:
+    """What a process of Gloo's job does."""
+    import torch  # type: ignore[import-not-found, unused-ignore]
+    import torch.distributed as dist  # type: ignore[import-not-found, unused-ignore]
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    values = torch.ones(sum(int(np.prod(shape)) for shape in shapes()))
+    taken = []
+    for _ in range(WARM + ROUNDS):
+        dist.barrier()
+        begin = time.perf_counter()
+        dist.all_reduce(values)
+        taken.append(1e3 * (time.perf_counter() - begin))
+    print(json.dumps({"Gloo allreduce": statistics.median(taken[WARM:])}), flush=True)
+
+
+class Device:
+    """Something beside the processor that computes gradients one after the other, in a given time."""
+
+    def __init__(self, gradients: list[Any]) -> None:
+        from mx_kvstore_mpi.arrays import push
+
+        self._push = push
+        self._gradients = gradients
+        self.seconds = 0.0
+
+    def backward(self) -> None:
+        """Begins with the last gradient; asynchronous."""
+        begun: list[Any] = [None] * len(self._gradients)
+        there = threading.Semaphore(0)
+        for place, gradient in enumerate(self._gradients):
+
+            def start(done: Any, values: Any, place: int = place) -> None:
+                begun[place] = done
+                there.release()
+
+            self._push(start, "backward", (), (gradient,), 0)
+
+        def compute() -> None:
+            for _ in begun:
+                there.acquire()
+            begin, count = time.perf_counter(), len(begun)
+            for turn, done in enumerate(reversed(begun)):
+                left = begin + self.seconds * (turn + 1) / count - time.perf_counter()
+                if left > 0:
+                    time.sleep(left)
+                done(None)
+
+        threading.Thread(target=compute).start()
+
+
 def worker(name: str) -> None:
     """Worker 0 prints the milliseconds of each round; the slower worker counts."""
     import mx
@@ -123,7 +206,19 @@ def worker(name: str) -> None:
             store.pushpull(key, gradient, out=out, priority=-key)
         mx.nd.waitall()
 
-    steps: dict[str, Callable[[], None]] = {"limit": limit, "allreduce": allreduce, "store": exchange}
+    device = Device(gradients)
+
+    def backward() -> None:
+        device.backward()
+        mx.nd.waitall()
+
+    def overlap() -> None:
+        device.backward()
+        exchange()
+
+    steps: dict[str, Callable[[], None]] = {
+        "limit": limit, "allreduce": allreduce, "store": exchange, "backward": backward, "overlap": overlap,
+    }  # fmt: skip
     taken: dict[str, list[float]] = {part: [] for part in steps}
     for _ in range(WARM + ROUNDS):
         for part, step in steps.items():
@@ -131,6 +226,7 @@ def worker(name: str) -> None:
             begin = time.perf_counter()
             step()
             taken[part].append(1e3 * (time.perf_counter() - begin))
+            device.seconds = 1e-3 * statistics.median(taken["store"] or [0.0])
     assert (outs[0].asnumpy() == 3).all()
     print(json.dumps({"case": name, **{part: times[WARM:] for part, times in taken.items()}}), flush=True)
     store.barrier()
@@ -157,7 +253,9 @@ def main() -> None:
     from mx_core.testing.benchmark import record, spread
 
     python = os.environ.get("MX_BENCH_MXNET_PYTHON", "")
-    theirs = mxnet(python) if python else {}
+    theirs = {f"MXNet 1.9.1 {name}": time_of for name, time_of in mxnet(python).items()} if python else {}
+    python = os.environ.get("MX_BENCH_TORCH_PYTHON", "")
+    theirs |= torch(python) if python else {}
     for name, options in (("workers alone", ()), ("2 servers", ("-s", "2"))):
         taken = launched(name, *options)
         value = statistics.median(taken["store"])
@@ -169,14 +267,22 @@ def main() -> None:
             noise = (spread(times) + spread(taken["store"])) * ratio
             record(f"dist_sync, {name}", value, "ms", baseline=baseline, ratio=ratio, spread=noise)
         for baseline, time_of in theirs.items():
-            record(
-                f"dist_sync, {name}", value, "ms", baseline=f"MXNet 1.9.1 {baseline}", ratio=time_of / value
-            )
+            record(f"dist_sync, {name}", value, "ms", baseline=baseline, ratio=time_of / value)
+        step = statistics.median(taken["overlap"])
+        longer = [max(pair) for pair in zip(taken["store"], taken["backward"], strict=True)]
+        ratio = statistics.median(longer) / step
+        noise = (spread(longer) + spread(taken["overlap"])) * ratio
+        record(
+            f"dist_sync, {name}, overlap", step, "ms",
+            baseline="longer of backward and exchange", ratio=ratio, spread=noise,
+        )  # fmt: skip
 
 
 if __name__ == "__main__":
     if "--mxnet" in sys.argv:
         in_mxnet()
+    elif "--torch" in sys.argv:
+        in_torch()
     elif "--worker" in sys.argv:
         worker(sys.argv[-1])
     else:

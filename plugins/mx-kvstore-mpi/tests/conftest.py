@@ -18,12 +18,22 @@ import pytest
 MX = (sys.executable, "-m", "mx_core.cli")
 
 
+def _takes_ctrl_c() -> None:
+    """In the child: a shell's background job ignores it, as these tests may be one."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Running:
     """`mx launch` with a program, its output as it comes."""
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self.process = subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=_takes_ctrl_c,  # it calls nothing that another thread may hold
         )
         self.lines: list[str] = []
         self._changed = threading.Condition()

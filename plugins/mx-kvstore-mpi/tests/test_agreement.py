@@ -11,9 +11,9 @@ import pytest
 
 import mx
 from mx_core.errors import ArgumentError, MXNetError
+from mx_kvstore.exchange import SUM, Exchange, parts_of, push, text_of
 from mx_kvstore_mpi.agreement import check_draws_nothing, differences, digest, of_optimizer, of_rates
-from mx_kvstore_mpi.faults import Fault
-from mx_kvstore_mpi.rounds import Request, Rounds
+from mx_ndarray import NDArray
 
 OVERTAKING = """
 import mx
@@ -113,7 +113,7 @@ else:
         ("rates", r"rescale_grad 0.125\); worker 1: .*\(rescale_grad 0.1"),
         (
             "gradient",
-            "worker 0: the push of key 'a' .*; worker 1: the push of key 'a', which could not begin",
+            "worker 0: the push of key 'a'.*; worker 1: the push of key 'a', which could not begin",
         ),
     ],
 )
@@ -159,47 +159,79 @@ def test_differences_name_what_differs_and_who_agrees() -> None:
     assert differences([("init",), ("push", "lr 1")]) == "worker 0: init; worker 1: push (lr 1)"
 
 
-def _rounds() -> Rounds:
-    return Rounds(SimpleNamespace(fault=Fault()))  # type: ignore[arg-type]
+class Calls:
+    """The calls of one worker, which are exchanged as soon as it says so."""
+
+    def __init__(self) -> None:
+        self.error = MXNetError("lost")
+        self.exchange = Exchange(lambda: MXNetError(*self.error.args))
+        self.key = self.exchange.new_key()
+
+    def push(self, name: str, gradient: NDArray) -> NDArray:
+        out = mx.nd.zeros(gradient.shape)
+        push(
+            self.exchange, SUM, self.key, text_of((name, "details")), digest((name,)), 0, (gradient,), (out,)
+        )
+        return out
+
+    def round(self) -> list[str]:
+        """What all workers have ready, of which this is the only one."""
+        found = self.exchange.decide(self.exchange.tell())
+        for request in found.requests:
+            assert request.send is not None
+            request.receive[:] = request.send
+            assert request.complete(None) and not request.complete(None)
+        return [parts_of(request.told)[0] for request in found.requests]
 
 
-def _request(ticket: Any, called: str, ended: list[Any]) -> Request:
-    values = np.zeros(2, np.float32)
-    return Request(ticket, (called,), 0, values, values, ended.append)
+def _late(number: float) -> NDArray:
+    """A value that is computed for a while."""
+    m = mx.nd.ones((700, 700))
+    for _ in range(3):
+        m = mx.nd.dot(m, m) * 0 + number
+    return m[0, :2]
 
 
 def test_requests_of_a_key_are_handed_out_in_the_order_of_calls() -> None:
-    rounds, ended = _rounds(), []
-    index = rounds.new_key()
-    first, second, third = (rounds.ticket(index, name) for name in ("one", "two", "three"))
-    rounds.ask(_request(third, "three", ended))
-    rounds.ask(_request(second, "two", ended))
-    assert not rounds._has_work()  # the first has not begun: there is nothing to ask the others about
-    rounds.ask(_request(first, "one", ended))
-    turns = [rounds._common({index: 0})[0].called for _ in range(3)]
-    assert turns == ["one", "two", "three"]
-    assert not rounds._has_work() and not ended
+    calls = Calls()
+    outs = [calls.push(name, value) for name, value in (("one", _late(1)), ("two", mx.nd.ones((2,)) * 2))]
+    assert calls.exchange.ready(20.0)
+    assert [calls.round() for _ in range(3)] == [["one"], ["two"], []]
+    assert [out.asnumpy().tolist() for out in outs] == [[1, 1], [2, 2]]
 
 
 def test_a_call_that_never_begins_takes_its_turn() -> None:
-    rounds, ended = _rounds(), []
-    index = rounds.new_key()
-    first = rounds.ticket(index, "one")
-    rounds.ask(_request(rounds.ticket(index, "two"), "two", ended))
-    assert not rounds._has_work()
-    del first
-    assert rounds._has_work()
-    head = rounds._heads[index]
-    assert head.called == "one, which could not begin, since what it reads has failed"
-    assert rounds._common({index: 0}) == []  # all workers say so
-    assert rounds._common({index: 0})[0].called == "two"
+    calls = Calls()
+    lost = calls.push("one", mx.nd.random.multinomial(mx.nd.full((2, 2), -1.0)).astype("float32"))
+    out = calls.push("two", mx.nd.ones((2,)))
+    assert calls.exchange.ready(20.0)
+    waited, text = calls.exchange.oldest()
+    assert waited >= 0 and parts_of(text)[0] == "one, which could not begin, since what it reads has failed"
+    assert calls.round() == []  # all workers say so
+    assert calls.round() == ["two"] and out.asnumpy().tolist() == [1, 1]
+    with pytest.raises(MXNetError):
+        lost.wait_to_read()
 
 
-def test_a_failure_ends_requests_that_wait_for_their_turn() -> None:
-    rounds, ended = _rounds(), []
-    index = rounds.new_key()
-    first = rounds.ticket(index, "one")
-    rounds.ask(_request(rounds.ticket(index, "two"), "two", ended))
-    rounds._waiter.fault.set(MXNetError("lost"))
-    rounds.ask(_request(first, "one", ended))
-    assert [str(each) for each in ended] == ["lost", "lost"]
+def test_a_failure_ends_requests_that_wait_and_that_come() -> None:
+    calls = Calls()
+    outs = [calls.push("one", _late(1)), calls.push("two", mx.nd.ones((2,)))]
+    calls.exchange.fail()
+    outs.append(calls.push("three", mx.nd.ones((2,))))
+    for out in outs:  # each has its own: one that is read is no failure of the others
+        with pytest.raises(MXNetError, match="lost"):
+            out.wait_to_read()
+    assert calls.exchange.idle and not calls.exchange.ready(0.0)
+
+
+def test_workers_with_other_calls_differ() -> None:
+    one, other = Calls(), Calls()
+    outs = [one.push("push", mx.nd.ones((2,))), other.push("first value", mx.nd.ones((2,)))]
+    assert one.exchange.ready(20.0) and other.exchange.ready(20.0)
+    found = one.exchange.decide(np.minimum(one.exchange.tell(), other.exchange.tell()))
+    assert found.differs and parts_of(found.told) == ("push", "details") and not found.requests
+    for calls in (one, other):
+        calls.exchange.fail()
+    for out in outs:
+        with pytest.raises(MXNetError, match="lost"):
+            out.wait_to_read()

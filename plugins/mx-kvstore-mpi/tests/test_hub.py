@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import socket
 import struct
@@ -279,3 +281,55 @@ def test_an_end_before_joining_is_told_to_workers_that_have_joined(hub: Hub, fir
     for error in errors:
         assert isinstance(error, PeerLostError)
         assert "worker 1 has ended with exit status 0 before it joined the job" in str(error)
+
+
+def test_the_hub_accepts_again_after_too_many_open_files(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    accept = hub._listener.accept
+    failing = iter([OSError(errno.EMFILE, "Too many open files"), OSError(errno.ECONNABORTED, "aborted")])
+
+    class Listener:
+        def accept(self) -> object:
+            for error in failing:
+                raise error
+            return accept()
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(real, name)
+
+    real = hub._listener
+    monkeypatch.setattr(hub, "_listener", Listener())
+    with socket.create_connection(hub.address):  # ends the accept that waits already
+        until(lambda: next(failing, None) is None)
+        connect(hub.address, "secret", timeout=5.0).close()
+
+
+def test_strangers_that_say_nothing_end_the_oldest_of_them(hub: Hub) -> None:
+    with contextlib.ExitStack() as stack:
+        strangers = [stack.enter_context(socket.create_connection(hub.address, 8.0)) for _ in range(72)]
+        for stranger in strangers[:2]:
+            data = stranger.recv(1000)
+            while data:  # until the hub ends the connection
+                data = stranger.recv(1000)
+        connect(hub.address, "secret", timeout=8.0).close()
+
+
+def test_statuses_of_a_large_job_are_cut(hub: Hub) -> None:
+    many = Hub(Job(80), "secret", silence=5.0)
+    many.serve()
+    channels = [connect(many.address, "secret") for _ in range(80)]
+    for channel in channels:
+        channel.send({"kind": "member", "role": "worker", "rank": None, "pid": 1, "host": "a"})
+    for channel in channels:
+        channel.send({"status": "waits: the push of key '" + "\u00e9" * 150 + "'"})
+        message = channel.receive()
+        assert message is not None and "start" in message
+    until(lambda: all("waits" in member.status for member in many._members.values()))
+    channels[0].send({"ask": True})
+    answer = channels[0].receive()
+    assert answer is not None and 20 < len(answer["statuses"]) < 79
+    assert answer["statuses"][-1] == f"{80 - len(answer['statuses'])} more"
+    channels[0].close()
+    until(lambda: len(many.losses) == 1)
+    for channel in channels:
+        channel.close()
+    many.close()

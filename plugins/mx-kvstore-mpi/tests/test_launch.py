@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from mx_kvstore_mpi import settings
 from mx_kvstore_mpi.errors import NoJobError
 from mx_kvstore_mpi.job import Job
 from mx_kvstore_mpi.launch import Plan, command_of, launch, variables
-from mx_kvstore_mpi.processes import described
+from mx_kvstore_mpi.processes import described, lines
 
 MX = (sys.executable, "-m", "mx_core.cli")
 
@@ -51,7 +52,13 @@ def test_without_a_launcher_there_is_no_place(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("MX_KV_HUB", "nowhere"), ("MX_KV_ROLE", "boss"), ("MX_KV_RANK", "1.5"), ("MX_KV_RANK", "x")],
+    [
+        ("MX_KV_HUB", "nowhere"),
+        ("MX_KV_ROLE", "boss"),
+        ("MX_KV_RANK", "1.5"),
+        ("MX_KV_RANK", "x"),
+        ("MX_KV_RANK", "inf"),
+    ],
 )
 def test_wrong_variables_are_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv("MX_KV_HUB", "127.0.0.1:1")
@@ -100,6 +107,33 @@ def test_lines_have_names_and_the_first_bad_status_is_returned(start: Any) -> No
     assert job.wait() == 3, job.text
     assert {"[worker 0] line 0\n", "[worker 1] line 1\n"} <= set(job.lines)
     assert "worker 1" in job.text and "has ended with exit status 3" in job.text
+
+
+def test_parts_of_lines_come_before_their_end() -> None:
+    source, target = os.pipe()
+    found = lines(source)
+    os.write(target, b"one\r\ntwo\n\nthree\rfour")
+    assert [next(found) for _ in range(5)] == [b"one", b"two", b"", b"three", b"four"]  # four has no end
+    os.write(target, b"\rstep 1\rstep 2")
+    assert [next(found) for _ in range(2)] == [b"step 1", b"step 2"]
+    os.write(target, b"half\r")
+    os.write(target, b"\nrest")
+    os.close(target)
+    assert list(found) == [b"half", b"rest"]
+    os.close(source)
+
+
+def test_an_ignored_hangup_stays_ignored(start: Any) -> None:
+    """As `nohup` has it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        job = start("import sys, time; print('begun'); time.sleep(1.5); print('finished')", 1)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    job.wait_for("begun")
+    job.process.send_signal(signal.SIGHUP)
+    assert job.wait() == 0, job.text
+    job.wait_for("finished", 1, 1.0)
 
 
 def test_a_program_that_is_not_there_is_told() -> None:

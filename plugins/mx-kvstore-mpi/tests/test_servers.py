@@ -239,3 +239,68 @@ def test_what_servers_cannot_make_is_refused() -> None:
     told["attributes"]["__class__"] = "x"
     with pytest.raises(ArgumentError, match="has no attribute '__class__'"):
         made(told)
+
+
+RATES = """
+import mx
+
+store = mx.kv.create("dist_sync")
+optimizer = mx.optimizer.SGD(learning_rate=1.0, momentum=0.5)
+store.init("a", mx.nd.zeros((3,)))
+store.set_optimizer(optimizer)
+out = mx.nd.zeros((3,))
+store.push("a", mx.nd.ones((3,)))
+optimizer.set_learning_rate(0.25)  # after the push, which is still under way
+store.pushpull("a", mx.nd.ones((3,)), out=out)
+assert (out.asnumpy() == -2 - 1.5).all(), out  # 1.5: half of the first step, whose state stays, and 0.25 * 2
+store.init(["b", "c"], [mx.nd.zeros((2,)), mx.nd.zeros((2,), dtype="float16")])
+store.set_gradient_compression({"type": "2bit", "threshold": 0.5})
+try:
+    store.push(["b", "c"], [mx.nd.ones((2,)), mx.nd.ones((2,), dtype="float16")])
+except mx.MXNetError as error:
+    assert "key 'c': gradients of float32 are compressed" in str(error), error
+out = mx.nd.ones((2,))
+store.pull("b", out=out)
+assert (out.asnumpy() == 0).all(), out  # nothing is pushed then
+print("rates", store.rank)
+if store.rank == 0:
+    out = mx.nd.zeros((3,))
+    store.pushpull("a", mx.nd.ones((3,)), out=out)  # worker 1 never does
+    try:
+        out.wait_to_read()
+    except mx.MXNetError as error:
+        print("refused", error)
+"""
+
+
+def test_rates_are_told_and_refused_pushes_change_nothing(start: Any) -> None:
+    job = start(RATES, 2, "-s", "1", "--deadline", "60")
+    job.wait_for("rates", 2)
+    job.wait_for(r"refused .*worker 1 has ended its program, and another worker waits: the push of key 'a'")
+    job.wait(40)
+
+
+APART = """
+import mx
+
+store = mx.kv.create("dist_async")
+store.init("a", mx.nd.zeros((1,)))  # a float has as many bytes as the codes of sixteen
+optimizer = mx.optimizer.SGD(learning_rate=1.0)
+try:
+    if store.rank == 0:
+        store.set_gradient_compression({"type": "2bit", "threshold": 0.5})
+    store.set_optimizer(optimizer)
+    store.push("a", mx.nd.ones((1,)))
+    out = mx.nd.zeros((1,))
+    store.pull("a", out=out)
+    print(out.asnumpy())
+except mx.MXNetError as error:
+    print("refused", store.rank, type(error).__name__, error)
+"""
+
+
+def test_workers_of_which_one_compresses_asynchronously_are_refused(start: Any) -> None:
+    job = start(APART, 2, "-s", "1", "--deadline", "60")
+    words = r"worker 0: set_gradient_compression \(2bit with threshold 0.5\); worker 1: set_optimizer"
+    assert set(job.wait_for(rf"refused (\d) ProtocolError .*{words}", 2)) == {"0", "1"}, job.text
+    job.wait(40)

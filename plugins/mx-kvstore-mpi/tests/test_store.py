@@ -72,9 +72,9 @@ print("exact", store)
 """
 
 
-@pytest.mark.parametrize("workers", [3])
-def test_sums_are_exact(start: Any, workers: int) -> None:
-    job = start(f"ROUNDS = 150\n{SUMS}", workers)
+@pytest.mark.parametrize(("workers", "memory"), [(3, "1"), pytest.param(3, "0", marks=pytest.mark.slow)])
+def test_sums_are_exact(start: Any, workers: int, memory: str) -> None:
+    job = start(f"ROUNDS = 150\n{SUMS}", workers, MX_KVSTORE_SHARED_MEMORY=memory)
     assert job.wait() == 0, job.text
     job.wait_for("exact", workers)
 
@@ -90,9 +90,12 @@ def test_sums_are_exact_for_long(start: Any, workers: int) -> None:
 
 BITS = """
 import hashlib
+import os
+import warnings
 import numpy as np
 import mx
 
+warnings.simplefilter("error")  # no value is a failure of the job
 store = mx.kv.create("dist_sync")
 rank = store.rank
 own = np.random.default_rng(rank)
@@ -114,14 +117,21 @@ for turn in range(6):
         digest.update(out.astype("float32").asnumpy().tobytes())
     exact = sum(np.random.default_rng((r, 1, turn)).standard_normal(shapes[1]) for r in range(store.num_workers))
     np.testing.assert_allclose(outs[1].asnumpy(), exact, atol=2e-2)
+for k in keys:
+    out = mx.nd.zeros(shapes[k], dtype=types[k])
+    store.pushpull(k, mx.nd.full(shapes[k], 60000, dtype=types[k]), out=out)
+    assert types[k] != "float16" or np.isinf(out.asnumpy()).all(), out
+assert (store._rounds._window is None) == (os.environ["MX_KVSTORE_SHARED_MEMORY"] == "0")
 print("bits", digest.hexdigest())
 """
 
 
 def test_sums_have_the_same_bits_in_every_run(start: Any) -> None:
+    """In shared memory and by MPI."""
     found = set()
-    for seed in (0, 1):
-        job = start(BITS.replace("default_rng(rank)", f"default_rng(rank + {9 * seed})"), 3)
+    for seed, memory in ((0, "1"), (1, "0")):
+        program = BITS.replace("default_rng(rank)", f"default_rng(rank + {9 * seed})")
+        job = start(program, 3, MX_KVSTORE_SHARED_MEMORY=memory)
         assert job.wait() == 0, job.text
         found |= set(job.wait_for("bits ([0-9a-f]+)", 3))
     assert len(found) == 1, found

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
 from mx_core.errors import ArgumentError
+from mx_kvstore_mpi.errors import ProtocolError
 from mx_train.lr_scheduler import LRScheduler
 from mx_train.optimizer import SGLD
 
@@ -38,6 +40,51 @@ def differences(tellings: Sequence[Told]) -> str:
     )
 
 
+def compare(comm: Any, wait: Callable[[Any], object], told: Told) -> None:
+    """Waits until all workers say what they do, which must be the same.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Comm
+        Of workers.
+    wait : callable
+        (request of MPI) -> None; returns when it is complete.
+
+    Raises
+    ------
+    ProtocolError  a worker does something else
+    """
+    from mpi4py import MPI
+
+    mark, least = digest(told), np.empty(2, np.int64)
+    wait(comm.Iallreduce(np.array([mark, -mark], np.int64), least, op=MPI.MIN))
+    if least[0] != -least[1]:
+        disagree(comm, wait, told)
+
+
+def disagree(comm: Any, wait: Callable[[Any], object], told: Told) -> NoReturn:
+    """Ends the job, as workers do different things at the same place; all of them call it.
+
+    Raises
+    ------
+    ProtocolError  always
+    """
+    from mpi4py import MPI
+
+    data = np.frombuffer(json.dumps(told).encode(), np.uint8)
+    most = np.empty(1, np.int64)
+    wait(comm.Iallreduce(np.array([data.size], np.int64), most, op=MPI.MAX))
+    mine = np.full(int(most[0]), ord(" "), np.uint8)
+    mine[: data.size] = data
+    gathered = np.empty((comm.Get_size(), mine.size), np.uint8)
+    wait(comm.Iallgather(mine, gathered))
+    tellings = [tuple(json.loads(each.tobytes())) for each in gathered]
+    raise ProtocolError(
+        f"[KVStore] workers do different things at the same place: {differences(tellings)}; all workers must call "
+        "the same methods in the same order, with the same settings"
+    )
+
+
 def of_optimizer(optimizer: Any) -> Told:
     """The details of an optimizer: its class, and all numbers and texts that it holds."""
     details = [f"optimizer {type(optimizer).__name__}"]
@@ -51,13 +98,19 @@ def of_optimizer(optimizer: Any) -> Told:
     return tuple(details)
 
 
-def of_rates(updater: Any) -> Told:
-    """What may change of an updater's optimizer from push to push, and is the same for all keys."""
-    optimizer = getattr(updater, "optimizer", None)
+def rates(optimizer: Any) -> dict[str, Any]:
+    """What may change of an optimizer from push to push, and is the same for all keys."""
     names = [name for name in ("lr", "wd", "rescale_grad") if hasattr(optimizer, name)]
     if getattr(optimizer, "lr_scheduler", None) is not None:
         names = [name for name in names if name != "lr"]  # the schedule's, which was compared
-    return tuple(f"{name} {_text(getattr(optimizer, name))}" for name in names)
+    found = {name: getattr(optimizer, name) for name in names}
+    return {name: rate.item() if isinstance(rate, np.generic) else rate for name, rate in found.items()}
+
+
+def of_rates(updater: Any) -> Told:
+    """The rates of an updater's optimizer."""
+    found = rates(getattr(updater, "optimizer", None))
+    return tuple(f"{name} {_text(rate)}" for name, rate in found.items())
 
 
 def _text(value: Any) -> str:

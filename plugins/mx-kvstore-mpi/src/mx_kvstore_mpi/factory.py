@@ -18,7 +18,7 @@ def _exchange(joined: world.World) -> world.Exchange:
     """What the communication thread of a worker runs."""
     if joined.job.servers:
         return Requests(joined.waiter, joined.job.workers)
-    return Rounds(joined.waiter)
+    return Rounds(joined.waiter, joined.together)
 
 
 def make(name: str) -> Any:

@@ -9,6 +9,7 @@ seconds, which a stopped process and a cut network have in common. All others ar
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 import time
@@ -20,7 +21,7 @@ from mx_kvstore_mpi.errors import ProtocolError
 from mx_kvstore_mpi.job import Job
 from mx_kvstore_mpi.pmi import Meeting
 from mx_kvstore_mpi.processes import described
-from mx_kvstore_mpi.protocol import Channel, accept
+from mx_kvstore_mpi.protocol import LIMIT, Channel, accept
 
 #: seconds of silence after which a process counts as lost
 SILENCE = 10.0
@@ -28,6 +29,12 @@ SILENCE = 10.0
 BEAT = 1.0
 #: how a process was lost whose connection has ended
 _ENDED = "has ended"
+#: connections that have proved nothing yet, besides two for each process of the job; more end the oldest ones
+_STRANGERS = 64
+#: seconds after which a listener that cannot accept, as there are too many open files, tries again
+_AGAIN = 0.1
+#: bytes of the statuses that an answer has room for
+_ROOM = LIMIT - 1000
 
 
 @dataclass
@@ -80,6 +87,7 @@ class Hub:
         #: taken before the other: who hears of several losses hears of the first one first
         self._telling = threading.RLock()
         self._members: dict[int, _Member] = {}
+        self._unproven: dict[socket.socket, None] = {}
         self._absent: dict[int, str] = {}
         self._meeting: Meeting | None = None
         self._finishing = False
@@ -123,8 +131,14 @@ class Hub:
         while not self._closed.is_set():
             try:
                 sock, _ = self._listener.accept()
-            except OSError:
-                return
+            except OSError:  # such as too many open files, which need not last
+                self._closed.wait(_AGAIN)
+                continue
+            with self._lock:
+                self._unproven[sock] = None
+                if len(self._unproven) > _STRANGERS + 2 * self.job.size:
+                    with contextlib.suppress(OSError):
+                        next(iter(self._unproven)).shutdown(socket.SHUT_RDWR)
             threading.Thread(target=self._welcome, args=(sock,), name="mx hub: peer", daemon=True).start()
 
     def _welcome(self, sock: socket.socket) -> None:
@@ -132,12 +146,15 @@ class Hub:
             channel = accept(sock, self._token)
             hello = channel.receive()
         except (ProtocolError, OSError):
+            hello = None
+        with self._lock:
+            self._unproven.pop(sock, None)
+        if hello is None:
             sock.close()
             return
-        kind = None if hello is None else hello.get("kind")
+        kind = hello.get("kind")
         try:
             if kind == "member":
-                assert hello is not None
                 self._serve(channel, hello)
             elif kind == "pmi" and self._meeting is not None:
                 sock.settimeout(None)
@@ -174,7 +191,7 @@ class Hub:
                 channel.send({"refused": str(error)})
                 channel.close()
                 return
-            member = _Member(number, channel, int(hello.get("pid", 0)), str(hello.get("host", "")))
+            member = _Member(number, channel, int(hello.get("pid", 0)), str(hello.get("host", ""))[:200])
             self._members[number] = member
             complete = len(self._members) == self.job.size
             absent = list(self._absent.items())
@@ -227,7 +244,15 @@ class Hub:
     def _statuses(self, asking: _Member) -> list[str]:
         with self._lock:
             others = [each for _, each in sorted(self._members.items()) if each is not asking]
-        return [f"{self.job.called(each.number)} {each.status}" for each in others]
+        found: list[str] = []
+        room = _ROOM
+        for place, each in enumerate(others):
+            text = f"{self.job.called(each.number)} {each.status}"
+            room -= len(json.dumps(text)) + 2
+            if room < 0:
+                return [*found, f"{len(others) - place} more"]
+            found.append(text)
+        return found
 
     # ---- ends ----
 

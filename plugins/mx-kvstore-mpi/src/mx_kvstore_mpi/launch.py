@@ -142,7 +142,9 @@ class Launch:
     def run(self) -> int:
         """Starts everything and waits for its end; the exit status: 0, or that of the first that failed."""
         before = {
-            number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+            number: signal.signal(number, _stop)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+            if signal.getsignal(number) is not signal.SIG_IGN  # as nohup has it
         }
         stopped = 0
         try:

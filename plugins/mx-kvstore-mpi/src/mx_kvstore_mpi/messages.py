@@ -36,6 +36,7 @@ class Command(IntEnum):
     LOAD = 7  #: data: states
     FLUSH = 8  #: answered when all that the worker sent before is done
     COMPRESSION = 9  #: text: how pushes are compressed from now on
+    RATES = 10  #: text: numbers of the optimizer from now on, whose states stay
 
 
 def send(

@@ -6,14 +6,20 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO
 
+#: seconds after which what is not ended counts as a line, and bytes
+_MOMENT, _LONGEST = 0.5, 1 << 16
+#: ends of lines; a carriage return at the end of what has come may be half of one
+_END = re.compile(rb"(\r\n|\n|\r(?!\Z))")
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
@@ -69,7 +75,7 @@ class Process:
             reader.start()
 
     def _copy(self, source: IO[bytes], target: IO[str]) -> None:
-        for line in source:
+        for line in lines(source.fileno()):
             text = f"[{self.called}] {line.decode('utf-8', 'replace').rstrip()}\n"
             with _printing, contextlib.suppress(OSError, ValueError):
                 target.write(text)
@@ -99,6 +105,30 @@ class Process:
 
 
 _printing = threading.Lock()
+
+
+def lines(source: int) -> Iterator[bytes]:
+    """The lines of a pipe, without their ends, as they come.
+
+    A carriage return ends one, too, as in progress bars; and what is not ended is a line after a moment, such as a
+    question.
+    """
+    poll = select.poll()
+    poll.register(source, select.POLLIN)
+    rest = b""
+    while True:
+        if rest and (len(rest) > _LONGEST or not poll.poll(1000 * _MOMENT)):
+            yield rest
+            rest = b""
+        data = os.read(source, _LONGEST)
+        if not data:
+            break
+        *whole, rest = _END.split(rest + data)
+        for line, end in zip(whole[::2], whole[1::2], strict=True):
+            if line or end != b"\r":  # a bar begins with one, too
+                yield line
+    if rest:
+        yield rest
 
 
 def described(status: int) -> str:

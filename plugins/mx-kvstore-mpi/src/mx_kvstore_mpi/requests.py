@@ -7,7 +7,6 @@ import heapq
 import itertools
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,11 +16,12 @@ import numpy as np
 from mx_core.errors import MXNetError
 from mx_kvstore.compression import Compression
 from mx_kvstore_mpi import messages
-from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError
+from mx_kvstore_mpi.agreement import Told, compare
+from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
 from mx_kvstore_mpi.messages import VALUE, Command
 from mx_kvstore_mpi.parts import Part
 from mx_kvstore_mpi.reduction import Values
-from mx_kvstore_mpi.rounds import Step
+from mx_kvstore_mpi.steps import Step, Steps
 from mx_kvstore_mpi.waiting import Waiter
 
 #: requests that are being sent at once; others wait, so that urgent ones go first. Those that wait for an answer do not
@@ -52,8 +52,6 @@ class Request:
         Called once with None or an error.
     compression : Compression, optional
         With the `residual` of the key: codes are sent.
-    needs : collection of int
-        Workers without which the servers cannot answer.
     """
 
     number: int
@@ -66,7 +64,6 @@ class Request:
     text: Callable[[Part], Any] | None = None
     compression: Compression | None = None
     residual: Values | None = None
-    needs: Collection[int] = ()
     sending: list[Any] = field(default_factory=list)
     receiving: list[Any] = field(default_factory=list)
     since: float = field(default_factory=time.monotonic)
@@ -88,7 +85,7 @@ class Requests:
         self._changed = threading.Condition()
         self._order = itertools.count()
         self._queue: list[tuple[int, int, Request]] = []
-        self._steps: deque[Step] = deque()
+        self._steps = Steps(waiter, self._wake)
         self._under_way: list[Request] = []
         self._abandoned: list[Any] = []
         self._keys = 0
@@ -121,21 +118,26 @@ class Requests:
         if error is not None:
             request.done(error)
 
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify()
+
     def do(self, called: str, run: Callable[[Any], Any]) -> Any:
         """Runs a step on the communication thread, after those before it, and returns what it gives. Blocks.
 
-        `run` gets the communicator of all processes, and that of workers as its attribute `workers` of a pair.
+        `run` gets the communicator of all processes, and that of workers.
         """
-        step = Step(called, run)
-        with self._changed:
-            self._waiter.fault.check()
-            self._steps.append(step)
-            self._changed.notify()
-        while not step.ended.wait(0.2):  # Python looks for Ctrl-C in between
-            pass
-        if step.error is not None:
-            raise step.error
-        return step.result
+        return self._steps.do(called, run)
+
+    def meet(self, called: str, details: Told = ()) -> None:
+        """Waits until all workers have come to the same step with the same details. Blocks.
+
+        Raises
+        ------
+        ProtocolError  another worker has come to another step, or with other details
+        """
+        told = called, *details
+        self.do(called, lambda comms: compare(comms[1], lambda each: self.wait(each.Test, called), told))
 
     def stop(self) -> None:
         """Ends `run` once nothing waits any more."""
@@ -146,16 +148,12 @@ class Requests:
     def _fail(self, error: MXNetError) -> None:
         with self._changed:
             requests = [each for *_, each in self._queue] + self._under_way
-            steps = list(self._steps)
             self._abandoned.append(self._under_way)  # a message may still fill their memory
             self._queue, self._under_way = [], []
-            self._steps.clear()
             self._changed.notify_all()
         for request in requests:
             request.done(type(error)(*error.args))
-        for step in steps:
-            step.error = type(error)(*error.args)
-            step.ended.set()
+        self._steps.fail(error)
 
     # ---- the communication thread ----
 
@@ -167,17 +165,17 @@ class Requests:
                 self._changed.wait_for(self._has_work)
                 if self._waiter.fault.error is not None:
                     return
-                if self._stopping and not (self._queue or self._steps or self._under_way):
+                step = self._steps.first
+                if self._stopping and not (self._queue or step or self._under_way):
                     return
-                step = self._steps[0] if self._steps else None
             if step is not None:
                 self._step(step, (comm, workers))
             self._begin(comm)
             if self._under_way:
-                self._waiter.until(self._progress, self._oldest, needs=self._needs)
+                self._waiter.until(self._progress, self._oldest, needs=lambda: ())
 
     def _has_work(self) -> bool:
-        waiting = self._queue or self._steps or self._under_way
+        waiting = self._queue or self._steps.first or self._under_way
         return bool(waiting or self._stopping or self._waiter.fault.error is not None)
 
     def _oldest(self) -> str:
@@ -185,21 +183,15 @@ class Requests:
             waiting = list(self._under_way)
         return min(waiting, key=lambda each: each.since).called if waiting else "the next push"
 
-    def _needs(self) -> set[int]:
-        with self._changed:
-            return {number for request in self._under_way for number in request.needs}
-
     def _step(self, step: Step, comms: Any) -> None:
         try:
-            step.result = step.run(comms)
-        except (PeerLostError, PeerTimeoutError):
+            result = step.run(comms)
+        except (PeerLostError, PeerTimeoutError, ProtocolError):
             raise
         except MXNetError as error:  # the servers refuse it; the job goes on
-            step.error = error
-        with self._changed:
-            if self._steps and self._steps[0] is step:
-                self._steps.popleft()
-        step.ended.set()
+            self._steps.finish(step, error=error)
+        else:
+            self._steps.finish(step, result)
 
     def _begin(self, comm: Any) -> None:
         """Starts what waits, as long as not too much is under way."""
@@ -241,7 +233,7 @@ class Requests:
         if changed:
             return True
         with self._changed:
-            return bool(self._steps or (self._queue and not self._busy()))
+            return bool(self._steps.first or (self._queue and not self._busy()))
 
     def wait(self, ready: Callable[[], bool], what: str, needs: Collection[int] | None = None) -> None:
         """For steps: waits, while requests go on; as `Waiter.until`."""

@@ -3,148 +3,38 @@
 
 Gradients become ready in another order on each worker. So the workers agree in rounds: each tells which keys it has
 ready, and with what priority; a key that all have ready is summed, larger priorities first. While a round's sums are
-under way the next gradients are computed.
+under way the next gradients are computed. In a round workers also compare what they are to do, since an exchange of one
+kind that meets one of another has no meaning.
 
-Operations on one key become ready in any order, too: a push reads nothing that the first value writes. So each call
-takes a ticket, and the requests of a key are handed out in the order of tickets. In a round workers also compare what
-their requests are, since an exchange of one kind that meets one of another has no meaning.
+Workers of one machine do all of this natively, through memory that they share: the thread holds no GIL, and sleeps
+while it waits. Others do it by MPI.
 """
 
 from __future__ import annotations
 
-import json
-import threading
 import time
-import weakref
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
+from mx_core import dtypes
 from mx_core.errors import MXNetError
 from mx_kvstore.compression import Compression
-from mx_kvstore_mpi.agreement import Told, differences, digest
-from mx_kvstore_mpi.errors import PeerTimeoutError, ProtocolError
+from mx_kvstore.exchange import CODES, FIRST, SUM, Exchange, Found, Request, Window, parts_of, push, text_of
+from mx_kvstore_mpi.agreement import Told, digest, disagree
+from mx_kvstore_mpi.errors import PeerTimeoutError
 from mx_kvstore_mpi.reduction import BUCKET, SMALL, Summation, Values, broadcast
-from mx_kvstore_mpi.waiting import Waiter
+from mx_kvstore_mpi.shared import shared_window
+from mx_kvstore_mpi.steps import Step, Steps
+from mx_kvstore_mpi.waiting import Wait, Waiter
+from mx_ndarray import NDArray
 
-#: numbers before the keys' in what workers tell each other: whether a step waits, which, the negative of that, -keys
-_HEAD = 4
-#: numbers of a key, after those of the head: its priority; the mark of its request, and the negative of that
-_PER_KEY = 3
-#: what a worker says of a key that it has not ready
-_ABSENT = -(2**62)
-#: bytes of one round, after which what has become ready meanwhile is looked at
-_ROUND = 8 * BUCKET
-#: seconds between two rounds that found nothing
-_PAUSE, _LONGEST = 5e-4, 5e-3
-#: seconds between two looks at calls that never began, which wake nobody
-_LOOK = 0.2
+#: seconds between two looks at whether the job goes on
+_LOOK = 0.1
 
-
-@dataclass(frozen=True)
-class Ticket:
-    """A place among the calls of a key. Threads: any.
-
-    If it goes without a request, the call's operation never began, since what it reads has failed. Others must hear of
-    that, and what was called later takes its turn.
-    """
-
-    index: int
-    number: int
-    called: str
-
-
-class _Watch(weakref.ref[Ticket]):
-    """Tells when a ticket has gone, natively: Ctrl-C would be lost in a finalizer of Python."""
-
-    place: tuple[int, int, str]
-
-    def __new__(cls, ticket: Ticket, gone: SimpleQueue[Any]) -> _Watch:
-        made = super().__new__(cls, ticket, gone.put)
-        made.place = ticket.index, ticket.number, ticket.called
-        return made
-
-
-@dataclass
-class Request:
-    """A value that is to be summed, or to be taken from rank 0.
-
-    Parameters
-    ----------
-    ticket : Ticket
-        Of the call; it has the key.
-    told : tuple of str
-        What it is, for messages, then key, shape, type and settings. It must be the same on all workers.
-    priority : int
-        Larger ones go first.
-    send : numpy array of one dimension, optional
-        None: `receive` gets what rank 0 has there.
-    receive : numpy array of one dimension, optional
-        None: nothing is exchanged, as the operation never began.
-    done : callable
-        Called once with None or an error; later calls do nothing.
-    compression : Compression, optional
-        With the `residual` of the key: codes are exchanged.
-    """
-
-    ticket: Ticket
-    told: Told
-    priority: int
-    send: Values | None
-    receive: Values | None
-    done: Callable[[MXNetError | None], object]
-    compression: Compression | None = None
-    residual: Values | None = None
-    since: float = field(default_factory=time.monotonic)
-    #: a number that tells requests apart
-    mark: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.mark = digest(self.told)
-
-    @property
-    def called(self) -> str:
-        """For messages."""
-        return self.told[0]
-
-
-@dataclass
-class _Line:
-    """The calls of a key."""
-
-    taken: int = 0
-    #: the ticket that is next
-    next: int = 0
-    #: requests that are ready, by ticket
-    ready: dict[int, Request] = field(default_factory=dict)
-
-    @property
-    def head(self) -> Request | None:
-        """The request that is next, if it is ready."""
-        return self.ready.get(self.next)
-
-
-@dataclass
-class Step:
-    """Something that all workers do once, in the order in which they ask for it."""
-
-    called: str
-    run: Callable[[Any], Any]
-    ended: threading.Event = field(default_factory=threading.Event)
-    result: Any = None
-    error: MXNetError | None = None
-    since: float = field(default_factory=time.monotonic)
-    #: what must be the same on all workers
-    details: Told = ()
-
-    @property
-    def told(self) -> Told:
-        """What is compared with the steps of other workers."""
-        return (self.called, *self.details)
+_KINDS = {"1bit": 1, "2bit": 2}
+_NAMES = {bits: kind for kind, bits in _KINDS.items()}
 
 
 class Rounds:
@@ -153,72 +43,79 @@ class Rounds:
     Parameters
     ----------
     waiter : Waiter
+    together : bool
+        Whether all workers are on one machine, where they may share memory.
     """
 
-    def __init__(self, waiter: Waiter) -> None:
+    def __init__(self, waiter: Waiter, together: bool = True) -> None:
         self._waiter = waiter
-        self._changed = threading.Condition()
-        self._lines: dict[int, _Line] = {}
-        #: the requests that are next, of those keys that have theirs ready
-        self._heads: dict[int, Request] = {}
-        self._steps: deque[Step] = deque()
+        self._together = together
+        self._exchange = Exchange(lambda: waiter.fault.error)
+        self._steps = Steps(waiter, self._tell_step)
+        self._window: Window | None = None
         self._under_way: list[Request] = []
-        self._keys = 0
-        self._width = 64  # keys that a round tells of; grows for all workers in the same round
         self._abandoned: list[Any] = []
-        #: of tickets that have no request yet, by key and number, and of those that have gone without one
-        self._watched: dict[tuple[int, int], _Watch] = {}
-        self._gone: SimpleQueue[_Watch] = SimpleQueue()
         self._stopping = False
-        #: since when the thread is inside of MPI, where it cannot be ended; 0 if it is not
-        self.inside = 0.0
+        self._inside = 0.0
         waiter.fault.listen(self._fail)
+
+    @property
+    def inside(self) -> float:
+        """Since when arrays are being exchanged (`time.monotonic()`), where the thread cannot be asked; or 0."""
+        return self._inside or self._exchange.inside
 
     # ---- from any thread ----
 
     def new_key(self) -> int:
         """The next key's number. All workers ask in the same order."""
-        with self._changed:
-            self._keys += 1
-            return self._keys - 1
+        return self._exchange.new_key()
 
-    def ticket(self, index: int, called: str) -> Ticket:
-        """The next place among the calls of a key, in the order in which this method is called."""
-        with self._changed:
-            line = self._lines.setdefault(index, _Line())
-            line.taken += 1
-            ticket = Ticket(index, line.taken - 1, called)
-            self._watched[index, ticket.number] = _Watch(ticket, self._gone)
-            return ticket
+    def first(self, key: int, told: Told, value: NDArray, priority: int) -> None:
+        """Gives all workers the value of worker 0; asynchronous.
 
-    def ask(self, request: Request) -> None:
-        """Hands over a request whose arrays may be used from now on."""
-        with self._changed:
-            index, number = request.ticket.index, request.ticket.number
-            self._watched.pop((index, number), None)
-            error = self._waiter.fault.error
-            if error is None:
-                self._lines[index].ready[number] = request
-                self._advance(index)
-        if error is not None:
-            request.done(error)
+        Parameters
+        ----------
+        key : int
+            Of `new_key`.
+        told : tuple of str
+            What it is, for messages, then key, shape, type and settings. It must be the same on all workers.
+        value : NDArray
+            In main memory.
+        priority : int
+            Larger ones go first.
+        """
+        push(self._exchange, FIRST, key, text_of(told), digest(told), priority, (), (value,))
 
-    def _give_up(self) -> None:
-        """Takes the turns of calls whose operations never began; with the lock."""
-        while not self._gone.empty():
-            index, number, called = self._gone.get_nowait().place
-            told = (f"{called}, which could not begin, since what it reads has failed",)
-            self.ask(Request(Ticket(index, number, called), told, 0, None, None, lambda error: None))
+    def sum(
+        self,
+        key: int,
+        told: tuple[str, int],
+        send: NDArray,
+        targets: tuple[NDArray, ...],
+        priority: int,
+        compression: Compression | None = None,
+        residual: NDArray | None = None,
+    ) -> None:
+        """Sums over workers; asynchronous.
 
-    def _advance(self, index: int) -> None:
-        """Finds the request of a key that is next; with the lock."""
-        head = self._lines[index].head
-        if head is None:
-            self._heads.pop(index, None)
-        elif self._heads.get(index) is not head:
-            head.since = time.monotonic()  # others have not let it wait before
-            self._heads[index] = head
-            self._changed.notify()
+        Parameters
+        ----------
+        key, priority
+            As of `first`.
+        told : tuple of str and int
+            `text_of` and `digest` of what it is.
+        send : NDArray
+            In main memory; may be one of the targets.
+        targets : tuple of NDArray
+            The same, of the same shape and type.
+        compression : Compression, optional
+            Codes of gradients are exchanged; with the `residual` of the key.
+        """
+        if compression is None or residual is None:
+            push(self._exchange, SUM, key, *told, priority, (send,), targets)
+            return
+        bits, threshold = _KINDS[compression.kind], compression.threshold
+        push(self._exchange, CODES, key, *told, priority, (send,), (*targets, residual), bits, threshold)
 
     def do(self, called: str, run: Callable[[Any], Any], details: Told = ()) -> Any:
         """Waits until all workers have asked for the same step, and returns what it gives. Blocks.
@@ -231,205 +128,173 @@ class Rounds:
         details : tuple of str
             Must be the same on all workers, too.
         """
-        step = Step(called, run, details=details)
-        with self._changed:
-            self._waiter.fault.check()
-            self._steps.append(step)
-            self._changed.notify()
-        while not step.ended.wait(0.2):  # Python looks for Ctrl-C in between
-            pass
-        if step.error is not None:
-            raise step.error
-        return step.result
+        return self._steps.do(called, run, details)
 
     def stop(self) -> None:
         """Ends `run` once nothing waits any more."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify()
+        self._stopping = True
+        self._exchange.wake()
+
+    def _tell_step(self) -> None:
+        step = self._steps.first
+        self._exchange.set_step(0 if step is None else digest(step.told) | 1)
 
     def _fail(self, error: MXNetError) -> None:
         """Ends everything that waits, on the thread that found the failure."""
-        with self._changed:
-            requests = [
-                each for line in self._lines.values() for each in line.ready.values()
-            ] + self._under_way
-            steps = list(self._steps)
-            self._abandoned.append(self._under_way)  # a message may still fill their memory
-            self._heads, self._under_way = {}, []
-            for line in self._lines.values():
-                line.ready = {}
-            self._steps.clear()
-            self._changed.notify_all()
+        if self._window is not None:
+            self._window.stop()
+        self._exchange.fail()
+        requests, self._under_way = self._under_way, []
+        self._abandoned.append(requests)  # a message may still fill their memory
         for request in requests:
-            request.done(type(error)(*error.args))
-        for step in steps:
-            step.error = type(error)(*error.args)
-            step.ended.set()
+            request.complete(type(error)(*error.args))
+        self._steps.fail(error)
 
     # ---- the communication thread ----
 
     def run(self, comm: Any) -> None:
         """Works until `stop`, or the job has failed; raises what is wrong."""
+        with np.errstate(all="ignore"):  # values may overflow, which is no failure of the job
+            self._run(comm)
+
+    def _run(self, comm: Any) -> None:
         summation = Summation(comm, self._wait)
-        pause = _PAUSE
-        while True:
-            with self._changed:
-                while not self._has_work():
-                    self._changed.wait(_LOOK)
-                if self._waiter.fault.error is not None:
-                    return
-                if self._stopping and not self._heads and not self._steps:
-                    return
-            if self._round(comm, summation):
-                pause = _PAUSE
-            else:  # others are not ready, but take part: nobody may spin meanwhile
-                with self._changed:
-                    self._changed.wait(pause)
-                pause = min(2 * pause, _LONGEST)
-
-    def _has_work(self) -> bool:
-        self._give_up()
-        return bool(self._heads or self._steps or self._stopping or self._waiter.fault.error is not None)
-
-    def _round(self, comm: Any, summation: Summation) -> bool:
-        """Asks the others what they have ready, and does what all have; whether there was something."""
-        with self._changed:
-            step = self._steps[0] if self._steps else None
-            mark = 0 if step is None else digest(step.told)
-            width, heads = self._width, dict(self._heads)
-            mine = np.full(_HEAD + _PER_KEY * width, _ABSENT, np.int64)
-            mine[:_HEAD] = step is not None, mark, -mark, -self._keys
-        keys = mine[_HEAD:].reshape(_PER_KEY, width)
-        for index, request in heads.items():
-            if index < width:
-                keys[:, index] = request.priority, request.mark, -request.mark
-        least = self._least(comm, mine)
-        while self._width < -int(least[3]):  # of the worker that has most; all see the same number
-            self._width *= 2
-        done = self._step(comm, step, least) if least[0] and step is not None else False
-        priorities, marks, negatives = least[_HEAD:].reshape(_PER_KEY, width)
-        found = np.flatnonzero(priorities > _ABSENT)
-        for index in found[marks[found] != -negatives[found]]:
-            self._disagree(comm, heads[int(index)].told)
-        common = self._common({int(index): int(priorities[index]) for index in found})
-        if not common:
-            if not done and not found.size:
+        self._window = shared_window(comm, self._wait, self._together)
+        wait: Wait | None = None
+        while self._waiter.fault.error is None:
+            if self._stopping and self._exchange.idle:
+                return
+            if self._window is not None and self._exchange.fits:
+                found = self._exchange.run(self._window, _LOOK)
+            else:
+                found = self._by_messages(comm, summation)
+            if found.what == "waits":
+                wait = wait or self._waiter.begin(self._oldest)
+                wait.look()
+            elif wait is not None:
+                wait.end()
+                wait = None
+            if found.what == "apart":
                 self._check_deadline()
-            return done or bool(found.size)
-        self._exchange(comm, summation, common)
-        return True
+            if found.differs:
+                disagree(comm, self._wait, self._differing(found))
+            if found.step:
+                self._step(comm)
 
-    def _least(self, comm: Any, mine: Values) -> Values:
-        """The minimum over workers of each number."""
+    def _by_messages(self, comm: Any, summation: Summation) -> Any:
+        """One round by MPI."""
         from mpi4py import MPI
 
+        if not self._exchange.ready(_LOOK):
+            return _NOTHING
+        mine = self._exchange.tell()
         least = np.empty_like(mine)
         self._wait(comm.Iallreduce(mine, least, op=MPI.MIN))
-        return least
+        found = self._exchange.decide(least)
+        if found.what == "apart":
+            self._exchange.rest()
+        elif found.requests:
+            self._send(comm, summation, found.requests)
+        return found
 
     def _wait(self, request: Any) -> None:
         self._waiter.until(request.Test, self._oldest)
 
     def _oldest(self) -> str:
-        with self._changed:
-            waiting: list[Request | Step] = [*self._heads.values(), *self._steps]
-        return min(waiting, key=lambda each: each.since).called if waiting else "the next push"
+        waited, text = self._exchange.oldest()
+        step = self._steps.first
+        if step is not None and (waited < 0 or time.monotonic() - step.since > waited):
+            return step.called
+        return "the next push" if waited < 0 else parts_of(text)[0]
 
     def _check_deadline(self) -> None:
-        with self._changed:
-            waiting: list[Request | Step] = [*self._heads.values(), *self._steps]
-        if not waiting:  # the job has failed meanwhile
-            return
-        oldest = min(waiting, key=lambda each: each.since)
-        if time.monotonic() - oldest.since > self._waiter.timeout:
+        waited, _ = self._exchange.oldest()
+        step = self._steps.first
+        if step is not None:
+            waited = max(waited, time.monotonic() - step.since)
+        if waited > self._waiter.timeout:
             raise PeerTimeoutError(
-                f"[KVStore] waited {self._waiter.timeout:g} s: {oldest.called}, while other workers wait for something "
-                "else; all must push the same keys and call the same methods"
+                f"[KVStore] waited {self._waiter.timeout:g} s: {self._oldest()}, while other workers wait for "
+                "something else; all must push the same keys and call the same methods"
             )
 
-    def _step(self, comm: Any, step: Step, head: Values) -> bool:
+    def _differing(self, found: Found) -> Told:
+        """What this worker is to do where others are to do something else."""
+        if found.told:
+            return parts_of(found.told)
+        step = self._steps.first
+        return ("a step that has ended",) if step is None else step.told
+
+    def _step(self, comm: Any) -> None:
         """Runs a step that all workers ask for."""
-        if head[1] != -head[2]:
-            self._disagree(comm, step.told)
-        self.inside = time.monotonic()
-        step.result = step.run(comm)
-        self.inside = 0.0
-        with self._changed:
-            if self._steps and self._steps[0] is step:
-                self._steps.popleft()
-        step.ended.set()
-        return True
+        step: Step | None = self._steps.first
+        if step is None:  # the job has failed
+            return
+        self._inside = time.monotonic()
+        result = step.run(comm)
+        self._inside = 0.0
+        self._steps.finish(step, result)
 
-    def _disagree(self, comm: Any, told: Told) -> None:
-        """Ends the job, as workers do different things at the same place; all of them come here in the same round."""
-        from mpi4py import MPI
+    # ---- by MPI ----
 
-        data = np.frombuffer(json.dumps(told).encode(), np.uint8)
-        most = np.empty(1, np.int64)
-        self._wait(comm.Iallreduce(np.array([data.size], np.int64), most, op=MPI.MAX))
-        mine = np.full(int(most[0]), ord(" "), np.uint8)
-        mine[: data.size] = data
-        gathered = np.empty((comm.Get_size(), mine.size), np.uint8)
-        self._wait(comm.Iallgather(mine, gathered))
-        tellings = [tuple(json.loads(each.tobytes())) for each in gathered]
-        raise ProtocolError(
-            f"[KVStore] workers do different things at the same place: {differences(tellings)}; all workers must call "
-            "the same methods in the same order, with the same settings"
-        )
-
-    def _common(self, priorities: dict[int, int]) -> list[Request]:
-        """The requests of keys that all workers have ready, in the order in which they go."""
-        with self._changed:
-            if self._waiter.fault.error is not None:
-                return []
-            common, size = [], 0
-            for index in sorted(priorities, key=lambda each: (-priorities[each], each)):
-                if size > _ROUND:
-                    break
-                line = self._lines[index]
-                request = line.ready.pop(line.next)
-                line.next += 1
-                self._advance(index)
-                if request.receive is not None:  # otherwise it failed on all workers
-                    common.append(request)
-                    size += request.receive.nbytes
-            self._under_way = common
-            return common
-
-    def _exchange(self, comm: Any, summation: Summation, common: list[Request]) -> None:
+    def _send(self, comm: Any, summation: Summation, requests: list[Request]) -> None:
+        self._under_way = requests
+        if self._waiter.fault.error is not None:  # perhaps it was found before the list was there
+            self._fail(self._waiter.fault.error)
+            return
         small: dict[np.dtype[Any], list[Request]] = {}
-        self.inside = time.monotonic()
-        for request in common:
-            assert request.receive is not None
-            if request.send is None:
-                self._wait(broadcast(comm, request.receive))
-                request.done(None)
-            elif request.compression is not None and request.residual is not None:
-                summation.compressed(request.send, request.receive, request.compression, request.residual)
-                request.done(None)
-            elif request.receive.nbytes < SMALL:
-                waiting = small.setdefault(request.receive.dtype, [])
-                waiting.append(request)
-                if sum(_bytes(each) for each in waiting) >= BUCKET:
-                    self._together(summation, small.pop(request.receive.dtype))
-            else:
-                summation.alone(request.send, request.receive)
-                request.done(None)
-        for waiting in small.values():
-            self._together(summation, waiting)
-        self.inside = 0.0
-        with self._changed:
-            self._under_way = []
-
-    def _together(self, summation: Summation, requests: list[Request]) -> None:
-        pairs = [(each.send, each.receive) for each in requests]
-        summation.together(
-            [send for send, _ in pairs if send is not None], [to for _, to in pairs if to is not None]
-        )
+        self._inside = time.monotonic()
         for request in requests:
-            request.done(None)
+            receive = _receive(request)
+            if request.kind == FIRST:
+                self._wait(broadcast(comm, receive))
+                request.complete(None)
+            elif request.kind == CODES:
+                how = Compression(_NAMES[request.bits], request.threshold)
+                residual = np.frombuffer(_there(request.residual), np.float32)
+                summation.compressed(_sent(request), receive, how, residual)
+                request.complete(None)
+            elif receive.nbytes < SMALL:
+                waiting = small.setdefault(receive.dtype, [])
+                waiting.append(request)
+                if sum(each.receive.nbytes for each in waiting) >= BUCKET:
+                    _together(summation, small.pop(receive.dtype))
+            else:
+                summation.alone(_sent(request), receive)
+                request.complete(None)
+        for waiting in small.values():
+            _together(summation, waiting)
+        self._inside = 0.0
+        self._under_way = []
 
 
-def _bytes(request: Request) -> int:
-    return 0 if request.receive is None else request.receive.nbytes
+class _Nothing:
+    """What a round would find without anything to do."""
+
+    what, step, differs, told = "idle", False, False, ""
+
+
+_NOTHING = _Nothing()
+
+
+def _there(memory: memoryview | None) -> memoryview:
+    assert memory is not None
+    return memory
+
+
+def _values(memory: memoryview, dtype: np.dtype[Any]) -> Values:
+    return np.frombuffer(memory, dtype) if memory.nbytes else np.empty(0, dtype)
+
+
+def _sent(request: Request) -> Values:
+    return _values(_there(request.send), dtypes.numpy_dtype(request.dtype))
+
+
+def _receive(request: Request) -> Values:
+    return _values(request.receive, dtypes.numpy_dtype(request.dtype))
+
+
+def _together(summation: Summation, requests: list[Request]) -> None:
+    summation.together([_sent(each) for each in requests], [_receive(each) for each in requests])
+    for request in requests:
+        request.complete(None)

@@ -22,6 +22,7 @@ from mx_kvstore_mpi.described import made
 from mx_kvstore_mpi.errors import ProtocolError
 from mx_kvstore_mpi.messages import HEAD, VALUE, Command
 from mx_kvstore_mpi.reduction import Values, native
+from mx_kvstore_mpi.waiting import LATE
 from mx_ndarray import NDArray
 from mx_ndarray._core import share_numpy
 
@@ -70,14 +71,18 @@ class Server:
 
     def run(self, comm: Any) -> None:
         """Serves workers until `stop`, or until the job has failed."""
+        with np.errstate(all="ignore"):  # values may overflow, which is no failure of the job
+            self._run(comm)
+
+    def _run(self, comm: Any) -> None:
         from mpi4py import MPI
 
         comm.Split(1, comm.Get_rank())  # the workers make a communicator of their own
         status = MPI.Status()
-        idle, pause = 0, _SHORT
+        idle, pause, silent = 0, _SHORT, 0.0
         while not self._stopping.is_set() and self._world.fault.error is None:
             if comm.Iprobe(MPI.ANY_SOURCE, HEAD, status):
-                idle, pause = 0, _SHORT
+                idle, pause, silent = 0, _SHORT, 0.0
                 self.inside = time.monotonic()
                 self._take(comm, status.Get_source())
                 self.inside = 0.0
@@ -85,9 +90,31 @@ class Server:
             idle += 1
             if idle > _EAGER:
                 time.sleep(pause)
+                silent += pause
+                if silent > LATE:
+                    self._look_for_missing()
+                    silent = 0.0
                 pause = _SHORT if self._sending else min(1.5 * pause, _LONG)
             else:
                 os.sched_yield()
+
+    def _look_for_missing(self) -> None:
+        """Ends the job if something waits for a worker that has ended in good order, whose messages are all read."""
+        membership, workers = self._world.membership, self._world.job.numbers("worker")
+        left = set() if membership is None else membership.left.intersection(workers)
+        if not left:
+            return
+        missing = [
+            (f"the push of key {value.key!r}", left.difference(value.pushed))
+            for value in self._values.values()
+            if value.pushed
+        ]
+        missing += [("a first value", left.intersection({0}))] if self._waiting else []
+        for called, gone in missing:
+            if gone:
+                names = ", ".join(map(self._world.job.called, sorted(gone)))
+                text = f"[KVStore] {names} has ended its program, and another worker waits: {called}"
+                self._refuse(text)
 
     def _take(self, comm: Any, source: int) -> None:
         command, number, text, data = messages.receive(
@@ -207,6 +234,10 @@ class Server:
     ) -> NoReturn:
         job, mark = self._world.job, compressions.mark
         text = compressions.differ(called, job.called(one), mark(first), job.called(other), mark(second))
+        self._refuse(text)
+
+    def _refuse(self, text: str) -> NoReturn:
+        """Fails the job in all processes."""
         if self._world.membership is not None:
             self._world.membership.refuse(text)
         raise ProtocolError(text)
@@ -224,6 +255,9 @@ class Server:
                 pass
             elif updater is None:
                 raise MXNetError("no optimizer is set; call set_optimizer first")
+            elif command is Command.RATES:
+                for name, rate in text["rates"].items():
+                    setattr(updater.optimizer, name, rate)
             elif command is Command.SAVE:
                 found = bytes(updater.get_states(bool(text["dump"])))
             else:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from mx_core.files import atomic_write, read_bytes
 from mx_kvstore import KVStore
 from mx_kvstore.compression import Compression
 from mx_kvstore_mpi import settings, world
+from mx_kvstore_mpi.agreement import Told, rates
 from mx_kvstore_mpi.arrays import beside, check_compressed, in_main_memory, push
 from mx_kvstore_mpi.described import describe
 from mx_kvstore_mpi.messages import Command, answered, send
@@ -50,6 +50,9 @@ class ServerStore(KVStore):
         self._number = self._requests.new_store()
         self._compression: Compression | None = None
         self._residuals: dict[Any, Values] = {}
+        #: what the servers have a copy of, and its rates there
+        self._optimizer: Any = None
+        self._rates: dict[str, Any] = {}
 
     @property
     def rank(self) -> int:
@@ -67,13 +70,13 @@ class ServerStore(KVStore):
 
     def barrier(self) -> None:
         """Blocks until every worker has called it and what it pushed before is done; raises as `SyncStore.barrier`."""
+        self._meet("barrier")
+
+    def _meet(self, called: str, details: Told = ()) -> None:
+        """Waits until every worker has called the same and what it pushed before is done."""
         self._world.check_process()
         self._settle()
-
-        def run(comms: Any) -> None:
-            self._requests.wait(comms[1].Ibarrier().Test, "barrier")
-
-        self._requests.do("barrier", run)
+        self._requests.meet(called, details)
 
     # ---- values ----
 
@@ -99,17 +102,15 @@ class ServerStore(KVStore):
         if self.rank == 0:
             push(give, "KVStore.init", (), (host,), priority)
         else:
-            self._fetch(key, host, called, priority, needs=(0,))
+            self._fetch(key, host, called, priority)
         if host is not stored:
             host.copyto(stored)
 
-    def _fetch(
-        self, key: Any, target: NDArray, called: str, priority: int, needs: Collection[int] = ()
-    ) -> None:
+    def _fetch(self, key: Any, target: NDArray, called: str, priority: int) -> None:
         number, places = self._numbers[key], self._parts[key]
 
         def start(done: Any, values: Values) -> None:
-            request = Request(number, called, Command.PULL, places, None, values, done, needs=needs)
+            request = Request(number, called, Command.PULL, places, None, values, done)
             self._requests.ask(request, priority)
 
         push(start, "KVStore.pull", (), (target,), priority)
@@ -117,24 +118,18 @@ class ServerStore(KVStore):
     def apply(self, key: Any, total: NDArray, stored: NDArray) -> None:
         """Sends the sum of this worker's devices to the servers."""
         self._check()
-        if self._at_once and self._updater is None:
-            raise MXNetError(
-                f"[KVStore.push] key {key!r}: {self.type!r} applies each push at once; call set_optimizer first"
-            )
+        self._tell_rates()
         number, places, priority = self._numbers[key], self._parts[key], self.priority
         called = f"the push of key {key!r}"
         host = stored if stored.context.device_type.startswith("cpu") else beside(stored)
         compression = self._compression
-        if compression is not None:
-            check_compressed(key, stored)
-            if key not in self._residuals:
-                self._residuals[key] = np.zeros(stored.size, np.float32)
+        if compression is not None and key not in self._residuals:
+            self._residuals[key] = np.zeros(stored.size, np.float32)
 
         def start(done: Any, values: Values, result: Values) -> None:
             command = Command.PUSH_ONLY if self._at_once else Command.PUSH
             receive = None if self._at_once else result
-            needs = () if self._at_once else self._world.job.numbers("worker")
-            request = Request(number, called, command, places, values, receive, done, needs=needs)
+            request = Request(number, called, command, places, values, receive, done)
             if compression is not None:
                 request.compression, request.residual = compression, self._residuals[key]
             self._requests.ask(request, priority)
@@ -142,6 +137,24 @@ class ServerStore(KVStore):
         push(start, "KVStore.push", (in_main_memory(total),), (host,), priority)
         if host is not stored:
             host.copyto(stored)
+
+    def _check_pushed(self, what: str, given: Any) -> None:
+        super()._check_pushed(what, given)
+        for key, _ in given:
+            if self._at_once and self._updater is None:
+                raise MXNetError(
+                    f"[KVStore.{what}] key {key!r}: {self.type!r} applies each push at once; call set_optimizer first"
+                )
+            if self._compression is not None:
+                check_compressed(key, self._values[key])
+
+    def _tell_rates(self) -> None:
+        """Tells the servers of rates of worker 0's optimizer that have changed, such as by `set_learning_rate`."""
+        found = rates(self._optimizer)
+        if self.rank == 0 and found != self._rates:
+            self._settle()  # what was pushed before is updated with the rates of then
+            self._command(Command.RATES, {"rates": found})
+            self._rates = found
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
         """As `KVStore.pull`; with `async`, gets what the servers have when they are asked."""
@@ -184,7 +197,8 @@ class ServerStore(KVStore):
         compression = Compression.of(compression_params)
         self._settle()  # what was pushed before is not compressed
         self._command(Command.COMPRESSION, {"type": compression.kind, "threshold": compression.threshold})
-        self.barrier()
+        how = f"{compression.kind} with threshold {compression.threshold}"
+        self._meet("set_gradient_compression", (how,))
         self._compression = compression
 
     # ---- the optimizer ----
@@ -200,16 +214,20 @@ class ServerStore(KVStore):
     def set_optimizer(self, optimizer: Any) -> None:
         """Has the servers run a copy of an optimizer: its name and numbers. Blocks until all workers have called it.
 
+        That of worker 0 counts. When its `lr`, `wd` or `rescale_grad` has changed, its next push waits for those before
+        and tells the servers.
+
         Raises
         ------
         ArgumentError  the servers know no such optimizer
         """
         told = describe(optimizer)
-        self.barrier()  # what was pushed before is not updated
+        self._meet("set_optimizer")  # what was pushed before is not updated
         if self.rank == 0:
             self._command(Command.OPTIMIZER, told)
-        self.barrier()
+        self._meet("set_optimizer")
         self._updater = _elsewhere
+        self._optimizer, self._rates = optimizer, rates(optimizer)
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
         """Writes the states of all servers to a file, which is replaced at once or not at all. Blocks.
@@ -233,13 +251,13 @@ class ServerStore(KVStore):
         """
         self._need_optimizer("load_optimizer_states")
         states = _split(bytes(read_bytes(fname)), fname, self._world.job.servers)
-        self.barrier()
+        self._meet("load_optimizer_states")
         if self.rank == 0:
             try:
                 self._command(Command.LOAD, {}, states)
             except MXNetError as error:
                 raise ArgumentError(f"{fname}: {error}") from error
-        self.barrier()
+        self._meet("load_optimizer_states")
 
     def _need_optimizer(self, caller: str) -> None:
         if self._updater is None:

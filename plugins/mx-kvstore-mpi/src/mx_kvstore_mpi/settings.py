@@ -17,6 +17,7 @@ VARIABLES: Mapping[str, str] = {
     "MX_KV_ROLE": "worker or server; set by `mx launch`",
     "MX_KV_RANK": "number of the process among those of its role; set by `mx launch`",
     "MX_KVSTORE_TIMEOUT": "seconds that a distributed store waits for other processes, by default 300",
+    "MX_KVSTORE_SHARED_MEMORY": "0: workers of one machine exchange sums by MPI instead of memory that they share",
     "MXNET_KVSTORE_BIGARRAY_BOUND": "elements from which servers share an array, by default 1000000",
 }
 
@@ -50,7 +51,7 @@ def number(name: str, default: float, least: float = 0.0) -> float:
 def whole(name: str, default: int, least: int = 0) -> int:
     """A variable that is a whole number; raises as `number`."""
     value = number(name, default, least)
-    if value != int(value):
+    if not float(value).is_integer():
         raise SettingError(f"[{name}] expected a whole number, got {os.environ[name]!r}")
     return int(value)
 
@@ -58,6 +59,11 @@ def whole(name: str, default: int, least: int = 0) -> int:
 def timeout() -> float:
     """Seconds that a wait for other processes may last."""
     return number("MX_KVSTORE_TIMEOUT", TIMEOUT, 0.1)
+
+
+def shared_memory() -> bool:
+    """Whether workers of one machine share memory."""
+    return whole("MX_KVSTORE_SHARED_MEMORY", 1) != 0
 
 
 def big_array_bound() -> int:

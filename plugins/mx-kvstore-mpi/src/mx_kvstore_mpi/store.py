@@ -5,17 +5,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from mx_core import dtypes
+from mx_core.context import cpu
 from mx_kvstore import KVStore
 from mx_kvstore.compression import Compression
+from mx_kvstore.exchange import text_of
 from mx_kvstore_mpi import world
-from mx_kvstore_mpi.agreement import Told, check_draws_nothing, of_optimizer, of_rates
-from mx_kvstore_mpi.arrays import beside, check_compressed, in_main_memory, push
-from mx_kvstore_mpi.reduction import Values
-from mx_kvstore_mpi.rounds import Request, Rounds
-from mx_ndarray import NDArray
+from mx_kvstore_mpi.agreement import Told, check_draws_nothing, digest, of_optimizer, of_rates
+from mx_kvstore_mpi.arrays import beside, check_compressed, in_main_memory
+from mx_kvstore_mpi.rounds import Rounds
+from mx_ndarray import NDArray, nd
 
 
 class SyncStore(KVStore):
@@ -41,7 +40,9 @@ class SyncStore(KVStore):
         self._numbers: dict[Any, int] = {}
         self._sums: dict[Any, NDArray] = {}
         self._compression: Compression | None = None
-        self._residuals: dict[Any, Values] = {}
+        self._residuals: dict[Any, NDArray] = {}
+        #: what was told of the last push of a key, and with which settings
+        self._tellings: dict[Any, tuple[tuple[Compression | None, Told], tuple[str, int]]] = {}
 
     @property
     def rank(self) -> int:
@@ -102,44 +103,49 @@ class SyncStore(KVStore):
         """Takes the value of worker 0."""
         self._check()
         number = self._numbers[key] = self._rounds.new_key()
-        told = (f"the first value of key {key!r}", *_form(stored))
-        ticket, priority = self._rounds.ticket(number, told[0]), self.priority
         host = in_main_memory(stored)
-
-        def start(done: Any, values: Values) -> None:
-            self._rounds.ask(Request(ticket, told, priority, None, values, done))
-
-        push(start, "KVStore.init", (), (host,), priority)
+        told = (f"the first value of key {key!r}", *_form(stored))
+        self._rounds.first(number, told, host, self.priority)
         if host is not stored:
             host.copyto(stored)
 
     def apply(self, key: Any, total: NDArray, stored: NDArray) -> None:
         """Sums over workers, then updates or replaces the value."""
+        self._sum(key, total, stored, [])
+
+    def apply_and_pull(self, key: Any, total: NDArray, stored: NDArray, outs: list[NDArray]) -> None:
+        """As `apply`, then copies the value to `outs`; where it is the sum, all of them are written at once."""
+        if self._updater is None and all(_alike(out, stored) for out in outs):
+            self._sum(key, total, stored, outs)
+        else:
+            super().apply_and_pull(key, total, stored, outs)
+
+    def _sum(self, key: Any, total: NDArray, stored: NDArray, outs: list[NDArray]) -> None:
         self._check()
-        priority = self.priority
-        summed = self._target(key, stored)
-        compression = self._compression
-        if compression is not None and key not in self._residuals:
-            self._residuals[key] = np.zeros(stored.size, np.float32)
-        told = (
-            f"the push of key {key!r}",
-            *_form(stored),
-            f"compression {_settings(compression)}",
-            *of_rates(self._updater),
-        )
-        ticket = self._rounds.ticket(self._numbers[key], told[0])
-
-        def start(done: Any, values: Values, result: Values) -> None:
-            request = Request(ticket, told, priority, values, result, done)
-            if compression is not None:
-                request.compression, request.residual = compression, self._residuals[key]
-            self._rounds.ask(request)
-
-        push(start, "KVStore.push", (in_main_memory(total),), (summed,), priority)
+        summed, number = self._target(key, stored), self._numbers[key]
+        compression, residual = self._compression, None
+        if compression is not None:
+            residual = self._residuals.get(key)
+            if residual is None:
+                residual = self._residuals[key] = nd.zeros((stored.size,), ctx=cpu())
+        told, priority = self._told(key, stored), self.priority
+        send = in_main_memory(total)
+        self._rounds.sum(number, told, send, (summed, *outs), priority, compression, residual)
         if self._updater is not None:
             super().apply(key, summed.as_in_context(stored.context), stored)
         elif summed is not stored:
             summed.copyto(stored)
+
+    def _told(self, key: Any, stored: NDArray) -> tuple[str, int]:
+        """What a push is, for messages, and the number by which workers compare it."""
+        settings = self._compression, of_rates(self._updater)
+        known = self._tellings.get(key)
+        if known is None or known[0] != settings:
+            told = (
+                f"the push of key {key!r}", *_form(stored), f"compression {_settings(settings[0])}", *settings[1]
+            )  # fmt: skip
+            known = self._tellings[key] = settings, (text_of(told), digest(told))
+        return known[1]
 
     def _target(self, key: Any, stored: NDArray) -> NDArray:
         """Where the sum of a key goes: the value itself, or beside it."""
@@ -159,6 +165,12 @@ class SyncStore(KVStore):
     def _check(self) -> None:
         self._world.check_process()
         self._world.fault.check()
+
+
+def _alike(out: NDArray, stored: NDArray) -> bool:
+    """Whether one loop can write both."""
+    here = all(each.context.device_type.startswith("cpu") for each in (out, stored))
+    return here and out._dtype_code == stored._dtype_code
 
 
 def _form(stored: NDArray) -> Told:

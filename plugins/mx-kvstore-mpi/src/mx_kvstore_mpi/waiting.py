@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
-from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError
+from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
 from mx_kvstore_mpi.faults import Fault
 
 _log = logging.getLogger("mx.kvstore")
@@ -19,7 +19,7 @@ WARN = 10.0
 #: questions without a pause, then seconds of the first pause and of the longest
 _EAGER, _SHORT, _LONG = 50, 20e-6, 1e-3
 #: seconds that messages of a process that has ended may still be under way
-_LATE = 2.0
+LATE = 2.0
 
 
 class Peers(Protocol):
@@ -33,6 +33,9 @@ class Peers(Protocol):
 
     def gone(self, among: Collection[int] | None = None) -> str:
         """Names of those of some workers, or of all, that have ended in good order; empty if there are none."""
+
+    def refuse(self, text: str) -> None:
+        """Fails the job in the other processes."""
 
 
 class Waiter:
@@ -50,7 +53,12 @@ class Waiter:
     def __init__(self, fault: Fault, peers: Peers, timeout: float) -> None:
         self.fault = fault
         self.timeout = timeout
-        self._peers = peers
+        self.peers = peers
+
+    def refuse(self, text: str) -> None:
+        """Fails the job with a `ProtocolError`, in all processes. Threads: any."""
+        self.fault.set(ProtocolError(text))
+        self.peers.refuse(text)
 
     def until(
         self,
@@ -79,37 +87,76 @@ class Waiter:
             if ready():
                 return
             os.sched_yield()
-        begun = time.monotonic() if since is None else since
-        pause, warned, said = _SHORT, False, False
-        gone_since: float | None = None
+        wait = Wait(self, what, time.monotonic() if since is None else since, needs)
+        pause = _SHORT
         while not ready():
             self.fault.check()
             time.sleep(pause)
             pause = min(1.5 * pause, _LONG)
-            if pause < _LONG:
-                continue
-            now = time.monotonic()
-            if not said:
-                self._peers.say(f"waits: {what()}")
-                said = True
-            gone = self._peers.gone(needs())
-            if not gone:
-                gone_since = None
-            else:
-                gone_since = gone_since or now
-                if now - gone_since > _LATE:
-                    raise PeerLostError(
-                        f"[KVStore] {gone} has ended its program, and this process waits: {what()}"
-                    )
-            if now - begun > WARN and not warned:
-                warned = True
-                _log.warning("waits for %.0f s: %s (%s)", now - begun, what(), self._others())
-            if now - begun > self.timeout:
-                raise PeerTimeoutError(
-                    f"[KVStore] waited {self.timeout:g} s: {what()} ({self._others()}); MX_KVSTORE_TIMEOUT is the limit"
-                )
-        if said:
-            self._peers.say("computes")
+            if pause == _LONG:
+                wait.look()
+        wait.end()
 
-    def _others(self) -> str:
-        return "; ".join(self._peers.statuses()) or "nothing is known of the other processes"
+    def begin(self, what: Callable[[], str]) -> Wait:
+        """A wait for all workers that is done by other means, such as sleeping until something comes."""
+        return Wait(self, what, time.monotonic(), lambda: None)
+
+    def others(self) -> str:
+        """What the other processes do, for messages."""
+        return "; ".join(self.peers.statuses()) or "nothing is known of the other processes"
+
+
+class Wait:
+    """A wait that lasts. Threads: one.
+
+    Parameters
+    ----------
+    waiter : Waiter
+    what, since, needs
+        As of `Waiter.until`.
+    """
+
+    def __init__(
+        self,
+        waiter: Waiter,
+        what: Callable[[], str],
+        since: float,
+        needs: Callable[[], Collection[int] | None],
+    ) -> None:
+        self._waiter = waiter
+        self._what = what
+        self._needs = needs
+        self._begun = since
+        self._warned = self._said = False
+        self._gone_since: float | None = None
+
+    def look(self) -> None:
+        """Says once that this process waits, warns after a while, and raises as `Waiter.until`."""
+        waiter, now = self._waiter, time.monotonic()
+        waiter.fault.check()
+        if not self._said:
+            waiter.peers.say(f"waits: {self._what()}")
+            self._said = True
+        gone = waiter.peers.gone(self._needs())
+        if not gone:
+            self._gone_since = None
+        else:
+            self._gone_since = self._gone_since or now
+            if now - self._gone_since > LATE:
+                raise PeerLostError(
+                    f"[KVStore] {gone} has ended its program, and this process waits: {self._what()}"
+                )
+        waited = now - self._begun
+        if waited > WARN and not self._warned:
+            self._warned = True
+            _log.warning("waits for %.0f s: %s (%s)", waited, self._what(), waiter.others())
+        if waited > waiter.timeout:
+            raise PeerTimeoutError(
+                f"[KVStore] waited {waiter.timeout:g} s: {self._what()} ({waiter.others()}); MX_KVSTORE_TIMEOUT is the "
+                "limit"
+            )
+
+    def end(self) -> None:
+        """What was waited for is there."""
+        if self._said:
+            self._waiter.peers.say("computes")

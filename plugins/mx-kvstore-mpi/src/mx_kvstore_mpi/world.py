@@ -33,8 +33,9 @@ _NEWS = 3.0
 class Exchange(Protocol):
     """What the communication thread runs."""
 
-    #: since when it is inside of MPI (`time.monotonic()`), or 0
-    inside: float
+    @property
+    def inside(self) -> float:
+        """Since when it is where it cannot be asked, as inside of MPI (`time.monotonic()`); or 0."""
 
     def run(self, comm: Any) -> None:
         """Works until `stop`."""
@@ -57,6 +58,11 @@ class Peers:
     def statuses(self) -> Sequence[str]:
         """What each other process does."""
         return [] if self._membership is None else self._membership.statuses()
+
+    def refuse(self, text: str) -> None:
+        """Fails the job in the other processes."""
+        if self._membership is not None:
+            self._membership.refuse(text)
 
     def gone(self, among: Collection[int] | None = None) -> str:
         """Names of those of some workers, or of all, that have ended in good order."""
@@ -121,6 +127,11 @@ class World:
         """What the communication thread runs."""
         assert self._exchange is not None
         return self._exchange
+
+    @property
+    def together(self) -> bool:
+        """Whether all processes may be on one machine."""
+        return self.membership is None or self.membership.hosts == 1
 
     @property
     def rank(self) -> int:

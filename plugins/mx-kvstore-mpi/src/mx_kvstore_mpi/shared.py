@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that the workers of one machine share."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mx_core.errors import MXNetError
+from mx_kvstore.exchange import Window
+from mx_kvstore_mpi import settings
+
+#: behind what a window uses: a number by which workers know the file
+_TAIL = 8
+
+
+def shared_window(comm: Any, wait: Callable[[Any], object], together: bool) -> Window | None:
+    """A window of all workers, or None where they cannot share memory; all of them call it.
+
+    The memory has no name in the file system: worker 0 makes it, and the others open it by the descriptor of that
+    process. So nothing is left of it, however processes end.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Comm
+        Of the workers.
+    wait : callable
+        (request of MPI) -> None; returns when it is complete.
+    together : bool
+        Whether they are on one machine.
+    """
+    rank, workers = comm.Get_rank(), comm.Get_size()
+    if not _all(comm, wait, together and settings.shared_memory()):
+        return None
+    size = Window.bytes(workers)
+    file = _made(size) if rank == 0 else -1
+    where = np.zeros(3, np.int64)
+    if file >= 0:
+        where[:] = os.getpid(), file, int.from_bytes(os.pread(file, _TAIL, size), "little", signed=True)
+    wait(comm.Ibcast(where, 0))
+    window: Window | None = None
+    try:
+        if rank != 0 and where[0]:
+            file = _opened(int(where[0]), int(where[1]), size, int(where[2]))
+        if file >= 0:
+            with contextlib.suppress(OSError, MXNetError):
+                window = Window(file, rank, workers)
+        return window if _all(comm, wait, window is not None) else None
+    finally:  # all have mapped it, or never will
+        if file >= 0:
+            os.close(file)
+
+
+def _all(comm: Any, wait: Callable[[Any], object], mine: bool) -> bool:
+    from mpi4py import MPI
+
+    least = np.empty(1, np.int64)
+    wait(comm.Iallreduce(np.array([mine], np.int64), least, op=MPI.MIN))
+    return bool(least[0])
+
+
+def _made(size: int) -> int:
+    """A file in memory; -1 if there is none to be had."""
+    try:
+        file = os.memfd_create("mx-kvstore")
+    except OSError:
+        return -1
+    try:
+        os.posix_fallocate(file, 0, size + _TAIL)  # a page that cannot be had later would end the process
+        os.pwrite(file, secrets.token_bytes(_TAIL), size)
+    except OSError:
+        os.close(file)
+        return -1
+    return file
+
+
+def _opened(process: int, number: int, size: int, mark: int) -> int:
+    """The file of another process; -1 if it is not there, as on another machine."""
+    try:
+        file = os.open(f"/proc/{process}/fd/{number}", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return -1
+    with contextlib.suppress(OSError):
+        if os.pread(file, _TAIL, size) == mark.to_bytes(_TAIL, "little", signed=True):
+            return file
+    os.close(file)
+    return -1
