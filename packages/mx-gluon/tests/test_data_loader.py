@@ -25,6 +25,7 @@ from mx_core.context import cpu, cpu_pinned
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
 from mx_gluon import data
 from mx_gluon.errors import WorkerError, WorkerTimeoutError
+from mx_io.pipeline import Example, ImageSamples, Source
 from mx_ndarray import nd
 from mx_ndarray import random as mx_random
 
@@ -445,3 +446,48 @@ def test_the_state_of_something_else_is_refused_and_changes_nothing(state: Any) 
     with pytest.raises(ArgumentError, match=r"^\[DataLoader\] state: "):
         loader.load_state_dict(state)
     assert loader.state_dict() == {"iterations": 0}
+
+
+class Whole(Calls):
+    """Makes whole batches, of which the seeds are told."""
+
+    def batch(self, indices: list[int], seed: int | None) -> Any:
+        return nd.array([100 + i for i in indices]), seed
+
+
+@pytest.mark.parametrize("way", [{}, {"num_workers": 2, "thread_pool": True}])
+def test_whole_batches_of_a_data_set(way: dict[str, Any]) -> None:
+    def epoch(loader: data.DataLoader) -> list[Any]:
+        return [(array.asnumpy().tolist(), seed) for array, seed in loader]
+
+    loader = data.DataLoader(Whole(lambda i: i), 3, **way)
+    np.random.seed(2)
+    first = epoch(loader)
+    assert [values for values, _ in first] == [[100, 101, 102], [103, 104, 105], [106, 107]]
+    seeds = [seed for _, seed in first]
+    assert seeds == [None] * 3 if not way else len(set(seeds)) == 3 and None not in seeds
+    assert epoch(loader) != first or not way
+    samples = data.DataLoader(Whole(lambda i: i), 3, batchify_fn=list, **way)
+    assert list(samples) == [[0, 1, 2], [3, 4, 5], [6, 7]]
+
+
+def test_processes_make_whole_batches_of_samples() -> None:
+    loader = data.DataLoader(Whole(lambda i: np.float32(i)), 4, num_workers=1)
+    assert [batch.asnumpy().tolist() for batch in loader] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+@pytest.mark.parametrize("way", [{}, {"num_workers": 2, "thread_pool": True}, {"num_workers": 1}])
+def test_images_of_the_pipeline(way: dict[str, Any]) -> None:
+    class Squares(Source):
+        def __len__(self) -> int:
+            return 5
+
+        def read(self, positions: Any) -> list[Example]:
+            return [Example(np.full((6, 6, 3), i * i, np.uint8), float(i), i) for i in positions]
+
+    samples = ImageSamples(Squares(), data_shape=(3, 4, 4), rand_crop=True)
+    loader = data.DataLoader(samples, 2, shuffle=True, **way)
+    batches = [(pixels.asnumpy(), labels.asnumpy()) for pixels, labels in loader]
+    assert [pixels.shape for pixels, _ in batches] == [(2, 3, 4, 4), (2, 3, 4, 4), (1, 3, 4, 4)]
+    assert sorted(label for _, labels in batches for label in labels) == [0, 1, 2, 3, 4]
+    assert all((pixels == (labels**2)[:, None, None, None]).all() for pixels, labels in batches)

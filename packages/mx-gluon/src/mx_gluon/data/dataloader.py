@@ -40,6 +40,8 @@ class DataLoader:
     Parameters
     ----------
     dataset : Dataset, or anything with `len` and `[]`
+        Of one with a method `batch(indices, seed)`, as `mx_io.pipeline.ImageSamples` has it, whole batches are taken,
+        but by processes and with a `batchify_fn`.
     batch_size : int
         Samples in a batch; with `shuffle`, `sampler` and `last_batch` it is instead of `batch_sampler`.
     shuffle : bool
@@ -112,6 +114,8 @@ class DataLoader:
         self._threaded = thread_pool
         processes = self._num_workers > 0 and not thread_pool
         self._batchify_fn = batchify_fn or (default_mp_batchify_fn if processes else default_batchify_fn)
+        # What makes whole batches by itself, such as `mx_io.pipeline.ImageSamples`.
+        self._whole = getattr(dataset, "batch", None) if batchify_fn is None else None
         self._pinned: Context | None = cpu_pinned(pin_device_id) if pin_memory else None
         self._prefetch = max(0, 2 * self._num_workers if prefetch is None else int(prefetch))
         self._timeout = timeout
@@ -170,6 +174,8 @@ class DataLoader:
             yield self._finished(self._made(Task(indices, 0)))
 
     def _made(self, task: Task) -> Any:
+        if self._whole is not None:
+            return self._whole(task.samples, task.seed or None)
         return self._batchify_fn([self._dataset[i] for i in task.samples])
 
     def _finished(self, batch: Any) -> Any:

@@ -193,16 +193,8 @@ class ImageSourceIter(ImageBatchIter):
             raise ArgumentError(
                 f"[{op}] {type(source).__name__}: expected examples in part {p.part_index} of {p.num_parts}, got none"
             )
-        options, finishing = augment_options(p, op), finishing_options(p)
-        seed = p.seed if p.seed_aug is None else p.seed_aug
-        dtype = self._result_dtype(p.dtype, op)
-        mean = None
-        if p.mean_img:
-            plain = Augmentation(plain_options(options, p), finishing_options(_Plain(p.data_shape)), steps)
-            skip = p.on_error == "skip"
-            mean = mean_image(p, source, ImageFiller(source, plain, p.label_width, seed, skip, op), op)
-        augmentation = Augmentation(options, finishing, steps, mean, p.scaled_decoding)
-        filler = ImageFiller(source, augmentation, p.label_width, seed, p.on_error == "skip", op)
+        dtype = result_dtype(p.dtype, self._normalises, self._default_dtype, op)
+        filler = made_filler(source, steps, p, op)
         label_shape = (p.batch_size,) if p.label_width == 1 else (p.batch_size, p.label_width)
         super().__init__(
             p,
@@ -213,14 +205,27 @@ class ImageSourceIter(ImageBatchIter):
             0.0,
         )
 
-    def _result_dtype(self, dtype: str | None, op: str) -> np.dtype[Any]:
-        name = dtype or self._default_dtype
-        allowed = (self._default_dtype,)
-        if self._normalises:
-            allowed = ("float32", "float64", "float16", "bfloat16", "uint8", "int8")  # type: ignore[assignment]
-        if name not in allowed:
-            raise ArgumentError(f"[{op}] dtype: expected one of {', '.join(allowed)}, got {name!r}")
-        return dtypes.numpy_dtype(dtypes.code(name))
+
+def made_filler(source: Source, steps: list[Any], p: Any, op: str) -> ImageFiller:
+    """What decodes and augments the images of a source as parameters say; it may compute a mean image before."""
+    options, finishing = augment_options(p, op), finishing_options(p)
+    seed = p.seed if p.seed_aug is None else p.seed_aug
+    skip = p.on_error == "skip"
+    mean = None
+    if p.mean_img:
+        plain = Augmentation(plain_options(options, p), finishing_options(_Plain(p.data_shape)), steps)
+        mean = mean_image(p, source, ImageFiller(source, plain, p.label_width, seed, skip, op), op)
+    augmentation = Augmentation(options, finishing, steps, mean, p.scaled_decoding)
+    return ImageFiller(source, augmentation, p.label_width, seed, skip, op)
+
+
+def result_dtype(dtype: str | None, normalises: bool, default: str, op: str) -> np.dtype[Any]:
+    """The element type of data that parameters ask for."""
+    name = dtype or default
+    allowed = ("float32", "float64", "float16", "bfloat16", "uint8", "int8") if normalises else (default,)
+    if name not in allowed:
+        raise ArgumentError(f"[{op}] dtype: expected one of {', '.join(allowed)}, got {name!r}")
+    return dtypes.numpy_dtype(dtypes.code(name))
 
 
 class _Plain:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mx_io.pipeline.files import FolderSource as FolderSource
     from mx_io.pipeline.files import ListSource as ListSource
     from mx_io.pipeline.records import RecordSource as RecordSource
+    from mx_io.pipeline.samples import ImageSamples as ImageSamples
     from mx_io.pipeline.source import Example as Example
     from mx_io.pipeline.source import Part as Part
     from mx_io.pipeline.source import Source as Source
@@ -42,6 +43,7 @@ __getattr__, __dir__, __all__ = lazy(
         "mx_io.iterators.image_batches": ["ImageSourceIter"],
         "mx_io.pipeline.files": ["FolderSource", "ListSource"],
         "mx_io.pipeline.records": ["RecordSource"],
+        "mx_io.pipeline.samples": ["ImageSamples"],
         "mx_io.pipeline.source": ["Example", "Part", "Source"],
         "mx_io.pipeline.tar": ["TarSource"],
     },
