@@ -118,6 +118,9 @@ class Emulator:
             Kind.UINT32: np.uint32,
             Kind.UINT64: np.uint64,
         }
-        arguments = [values[kind](number) for kind, number in launch.parameters]
+        arguments = [
+            values[place[0]](place[1]) + np.uint64(place[2]) if len(place) > 2 else values[place[0]](place[1])
+            for place in launch.parameters
+        ]
         self.launch(launch.source, blocks, threads, arguments)
         return made

@@ -94,8 +94,8 @@ class PyStorage {
   std::map<uintptr_t, mx_block> foreign_;  // guarded by the GIL
 };
 
-// (kind, number)
-using PyParameter = std::pair<int, uint64_t>;
+// (kind, number, offset)
+using PyParameter = std::tuple<int, uint64_t, uint64_t>;
 // (kernel, blocks, threads, shared bytes, parameters)
 using PyLaunch =
     std::tuple<std::shared_ptr<Kernel>, uint32_t, uint32_t, uint32_t, std::vector<PyParameter>>;
@@ -113,12 +113,12 @@ using PyCondition = std::tuple<uint32_t, int32_t, bool, std::string>;
 using PyStep = std::variant<PyLaunch, std::shared_ptr<Product>>;
 
 Parameter parameter(const PyParameter& given) {
-  const auto [kind, number] = given;
+  const auto [kind, number, offset] = given;
   if (kind < 0 || kind > Parameter::kRandomOffset) {
     throw Error(MX_ERROR_VALUE,
                 "[launch_plan] parameter kind: expected 0 to 8, got " + std::to_string(kind));
   }
-  return {static_cast<Parameter::Kind>(kind), number};
+  return {static_cast<Parameter::Kind>(kind), number, offset};
 }
 
 std::variant<Launch, Product> step(const PyStep& given) {

@@ -121,10 +121,11 @@ void LaunchPlan::execute(const Call& call) const {
 }
 
 void* LaunchPlan::pointer(const Parameter& p, const Call& call) const {
+  const auto at = [&p](void* data) { return static_cast<char*>(data) + p.offset; };
   switch (p.kind) {
-    case Parameter::kInput: return call.inputs[p.number].data;
-    case Parameter::kOutput: return call.outputs[p.number].data;
-    default: return call.scratch<char>(scratch_[p.number]);
+    case Parameter::kInput: return at(call.inputs[p.number].data);
+    case Parameter::kOutput: return at(call.outputs[p.number].data);
+    default: return at(call.scratch<char>(scratch_[p.number]));
   }
 }
 

@@ -20,6 +20,7 @@ struct Parameter {
   };
   Kind kind;
   uint64_t number;
+  uint64_t offset = 0;  // bytes from where a tensor or scratch begins
 };
 
 }  // namespace mx::cuda

@@ -9,8 +9,10 @@
 #include <ucontext.h>
 
 #include <cmath>
+#include <csetjmp>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -61,6 +63,15 @@ inline float erfinvf(float x) { return static_cast<float>(erfinv(x)); }
 #include "mx_core/philox.hpp"
 #include "mx_operators_cuda/elementwise.cuh"
 
+// called by kernels whose threads meet; at the end of this file
+inline void __syncthreads();
+
+#include "mx_operators_cuda/convolution.cuh"
+#include "mx_operators_cuda/indexing.cuh"
+#include "mx_operators_cuda/pooling.cuh"
+#include "mx_operators_cuda/rnn.cuh"
+#include "mx_operators_cuda/sort.cuh"
+
 namespace mx {
 
 // To 16 bits with a fraction of `digits` bits and exponents from `lowest`, to nearest, ties to even.
@@ -108,21 +119,36 @@ void run(void (*kernel)(P...), unsigned blocks, unsigned threads, void** argumen
 // ---- kernels with barriers: a context of its own for every thread of a block ----
 
 struct Turns {
-  ucontext_t scheduler;
-  std::vector<ucontext_t> threads;
-  std::vector<std::vector<char>> stacks;
+  std::jmp_buf home;                // where a thread of the block stops
+  std::vector<std::jmp_buf*> at;    // where it goes on; null before its first turn
   std::vector<bool> done;
   unsigned now = 0;
   void (*body)(void*) = nullptr;
   void* argument = nullptr;
 };
 inline thread_local Turns* turns = nullptr;
+constexpr std::size_t kStack = 32 << 10;
+inline thread_local std::vector<std::unique_ptr<char[]>> stacks;  // kept from block to block
 
 inline void take_turn() {
   Turns& t = *turns;
   t.body(t.argument);
   t.done[t.now] = true;
-  swapcontext(&t.threads[t.now], &t.scheduler);
+  _longjmp(t.home, 1);
+}
+
+// Runs thread `i` up to its next barrier. Only the first turn makes a context: that costs a system call.
+inline void run_turn(Turns& t, unsigned i) {
+  t.now = threadIdx.x = i;
+  if (_setjmp(t.home) != 0) return;
+  if (t.at[i] != nullptr) _longjmp(*t.at[i], 1);
+  ucontext_t context;
+  getcontext(&context);
+  context.uc_stack.ss_sp = stacks[i].get();
+  context.uc_stack.ss_size = kStack;
+  context.uc_link = nullptr;
+  makecontext(&context, take_turn, 0);
+  setcontext(&context);
 }
 
 // Runs `body` in every thread of the current block.
@@ -131,22 +157,13 @@ inline void run_block(unsigned threads, void (*body)(void*), void* argument) {
   turns = &t;
   t.body = body;
   t.argument = argument;
-  t.threads.resize(threads);
-  t.stacks.assign(threads, std::vector<char>(32 << 10));
+  t.at.assign(threads, nullptr);
   t.done.assign(threads, false);
-  for (unsigned i = 0; i < threads; ++i) {
-    getcontext(&t.threads[i]);
-    t.threads[i].uc_stack.ss_sp = t.stacks[i].data();
-    t.threads[i].uc_stack.ss_size = t.stacks[i].size();
-    makecontext(&t.threads[i], take_turn, 0);
-  }
+  while (stacks.size() < threads) stacks.emplace_back(new char[kStack]);
   for (unsigned left = threads; left > 0;) {
     left = threads;
     for (unsigned i = 0; i < threads; ++i) {
-      if (!t.done[i]) {
-        t.now = threadIdx.x = i;
-        swapcontext(&t.scheduler, &t.threads[i]);
-      }
+      if (!t.done[i]) run_turn(t, i);
       if (t.done[i]) --left;
     }
   }
@@ -206,5 +223,8 @@ template <class... P> bool take_marks(void (*kernel)(P...), void** arguments) {
 
 inline void __syncthreads() {
   mx::Turns& t = *mx::turns;
-  swapcontext(&t.threads[t.now], &t.scheduler);
+  std::jmp_buf here;  // on the stack of the thread that waits
+  if (_setjmp(here) != 0) return;
+  t.at[t.now] = &here;
+  _longjmp(t.home, 1);
 }

@@ -22,8 +22,9 @@ def test_on_gpu(name: str, delay: str, machine: Machine) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_operators(machine: Machine) -> None:
-    machine.check("operators")
+@pytest.mark.parametrize("name", ["operators", "layers", "indices", "losses", "recurrent"])
+def test_operators(name: str, machine: Machine) -> None:
+    machine.check(name)
 
 
 @needs_arrays
@@ -40,5 +41,6 @@ def test_failures(machine: Machine) -> None:
 
 @needs_graphs
 @pytest.mark.timeout(300)
-def test_graphs(machine: Machine) -> None:
-    machine.check("graphs", FAKE_CUDA_DELAY="200")
+@pytest.mark.parametrize("name", ["graphs", "networks"])
+def test_graphs(name: str, machine: Machine) -> None:
+    machine.check(name, FAKE_CUDA_DELAY="200" if name == "graphs" else "0")

@@ -28,7 +28,21 @@ LIMIT = {"float32": 1e-6, "float16": 2e-3, "bfloat16": 1e-2, "int32": 0.0}
 
 @pytest.mark.gpu
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ["plans", "memory", "operators", "arrays", "graphs"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "plans",
+        "memory",
+        "operators",
+        "layers",
+        "indices",
+        "losses",
+        "recurrent",
+        "arrays",
+        "graphs",
+        "networks",
+    ],
+)
 def test_on_gpu(name: str, gpu: Any) -> None:
     path = Path(__file__).parent / "on_gpu" / f"{name}.py"
     done = subprocess.run(

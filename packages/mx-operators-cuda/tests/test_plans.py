@@ -12,7 +12,7 @@ import pytest
 from mx_core import dtypes, operators
 from mx_core.context import gpu
 from mx_core.kernels import KernelCall, TensorSpec
-from mx_operators_cuda import Launch, launch, optimizer, rows
+from mx_operators_cuda import Launch, indexing, launch, optimizer, rows
 from mx_operators_cuda.codegen.source import KernelSource
 
 
@@ -31,7 +31,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Launch]:
         found.extend(steps)
         return name
 
-    modules: tuple[ModuleType, ...] = (rows, optimizer)
+    modules: tuple[ModuleType, ...] = (indexing, rows, optimizer)
     for module in modules:
         monkeypatch.setattr(module, "make_plan", take)
     return found
@@ -50,7 +50,7 @@ def test_one_element_of_every_row_is_picked(
     parameters = {"axis": str(axis), "mode": mode}
 
     out = TensorSpec((rows_,), 0)
-    assert rows.pick(call("pick", parameters, [x, index], [out])) is not None
+    assert indexing.pick(call("pick", parameters, [x, index], [out])) is not None
     (picked,) = emulator.run(planned.pop(), [x, index], [out], threads=4)
     expected = np.take_along_axis(x, np.expand_dims(place, axis), axis).squeeze(axis)
     np.testing.assert_array_equal(picked, expected)

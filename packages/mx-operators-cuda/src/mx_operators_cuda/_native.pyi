@@ -61,9 +61,9 @@ class Kernel:
 class Product:
     def __init__(
         self,
-        a: tuple[int, int],
-        b: tuple[int, int],
-        c: tuple[int, int],
+        a: tuple[int, int, int],
+        b: tuple[int, int, int],
+        c: tuple[int, int, int],
         *,
         dtype: int,
         transposed: tuple[bool, bool],
@@ -80,7 +80,7 @@ def launch_plan(
     gpu: int,
     inputs: Sequence[tuple[Sequence[int], int]],
     outputs: Sequence[tuple[Sequence[int], int]],
-    steps: Sequence[tuple[Kernel, int, int, int, Sequence[tuple[int, int]]] | Product],
+    steps: Sequence[tuple[Kernel, int, int, int, Sequence[tuple[int, int, int]]] | Product],
     *,
     n_scalars: int = 0,
     scratch: Sequence[int] = (),

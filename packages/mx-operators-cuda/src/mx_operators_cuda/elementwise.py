@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from mx_core.kernels import KernelCall, TensorSpec
 
 
+#: nothing but zeros
+ZERO = Expression(0, 0, (0.0,), (), (0,))
+
+
 def generate(expression: Expression, call: KernelCall) -> Any:
     """A plan that evaluates `expression` in one pass over its inputs.
 
@@ -39,9 +43,10 @@ def plan(
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
     random_blocks: int = 0,
+    n_scalars: int | None = None,
 ) -> Any:
     """A plan of `call` that evaluates an expression over its first inputs, which may be looked at in
-    another shape; see `generate`."""
+    another shape; see `generate`. `n_scalars` is the call's number of run-time scalars, by default the expression's."""
     if any(spec.layout for spec in (*call.inputs, *call.outputs)):
         return None
     launch = kernel(call.op.name, expression, inputs, outputs)
@@ -49,8 +54,8 @@ def plan(
         return None
     launches = [launch] if launch.threads else []  # there is nothing to compute of no elements
     return make_plan(
-        call.op.name, call.context, call.inputs, call.outputs, launches, n_scalars=expression.n_scalars,
-        random_blocks=random_blocks,
+        call.op.name, call.context, call.inputs, call.outputs, launches,
+        n_scalars=expression.n_scalars if n_scalars is None else n_scalars, random_blocks=random_blocks,
     )  # fmt: skip
 
 

@@ -34,8 +34,8 @@ class Kind(IntEnum):
     RANDOM_OFFSET = 8  #: uint64
 
 
-#: kind, and which one or the number
-Parameter: TypeAlias = tuple[Kind, int]
+#: kind, which one or the number, and for a pointer the bytes from where the memory begins
+Parameter: TypeAlias = tuple[Kind, int] | tuple[Kind, int, int]
 
 
 @dataclass(frozen=True)
@@ -174,15 +174,19 @@ def _launch(launch: Launch, here: int) -> Any:
     from mx_operators_cuda import _native
 
     blocks = launch.blocks(_native.Device.multiprocessors(here))
-    parameters = [(int(kind), number) for kind, number in launch.parameters]
+    parameters = list(map(_native_parameter, launch.parameters))
     return _kernel(launch.source, _architecture(here)), blocks, launch.source.block, 0, parameters
+
+
+def _native_parameter(p: Parameter) -> tuple[int, int, int]:
+    return int(p[0]), p[1], p[2] if len(p) > 2 else 0
 
 
 def _product(product: Product) -> Any:
     from mx_operators_cuda import _native, blas
 
     blas.load()
-    a, b, c = ((int(kind), number) for kind, number in (product.a, product.b, product.c))
+    a, b, c = map(_native_parameter, (product.a, product.b, product.c))
     return _native.Product(
         a, b, c, dtype=product.dtype, transposed=product.transposed, sizes=product.sizes,
         rows=product.rows, strides=product.strides, batch=product.batch, add=product.add,

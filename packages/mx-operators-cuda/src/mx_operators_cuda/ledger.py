@@ -26,7 +26,7 @@ from mx_core.expression import Expression
 from mx_core.kernels import TensorSpec
 from mx_operators_cuda import reduce
 from mx_operators_cuda.codegen.reduction import runs_of
-from mx_operators_cuda.codegen.source import header
+from mx_operators_cuda.codegen.source import headers, included
 from mx_operators_cuda.elementwise import kernel
 from mx_operators_cuda.launch import Launch
 
@@ -135,7 +135,9 @@ def _mean(shape: Shape, axis: int | None, name: str) -> Sample:
 
 def fingerprint(sample: Sample) -> str:
     """SHA-256 of everything NVRTC reads for a sample."""
-    texts = [header(), *(launch.source.text for launch in sample.launches)]
+    sources = [launch.source.text for launch in sample.launches]
+    names = sorted({name for text in sources for name in included(text)})
+    texts = [*(headers()[name] for name in names), *sources]
     return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 

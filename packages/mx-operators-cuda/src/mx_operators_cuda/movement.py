@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 def copy(call: KernelCall) -> Any:
     """Reshapes: the elements in their order."""
     flat = [TensorSpec((prod(spec.shape),), spec.dtype) for spec in (call.inputs[0], call.outputs[0])]
-    return elementwise.plan(call, elementwise.identity(), flat[:1], flat[1:])
+    return elementwise.plan(
+        call, elementwise.identity(), flat[:1], flat[1:], n_scalars=len(call.params.scalars)
+    )
 
 
 def broadcast(call: KernelCall) -> Any:

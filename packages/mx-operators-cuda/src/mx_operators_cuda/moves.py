@@ -8,19 +8,19 @@ touched. Writing into a part is the copy of that part in the other direction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mx_core import operators
+from mx_core.expression import Expression
 from mx_core.operator.declaration import ReferenceContext
 from mx_operators_cuda import elementwise
 from mx_operators_cuda.codegen import names
 from mx_operators_cuda.codegen.move import View, numbers, walk, write_move
 from mx_operators_cuda.launch import Kind, Launch, Parameter, make_plan
-from mx_operators_cuda.product import ZERO
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall, TensorSpec
@@ -84,10 +84,7 @@ def put(call: KernelCall) -> Any:
     # the operator whose gradient this is took its part of an array like the output
     arrays = [*_arrays(call.outputs), *_arrays(call.inputs[:1])]
     (part,) = _views(taken.name, params, arrays)
-    zeros = elementwise.kernel(call.op.name, ZERO, [], call.outputs)
-    assert zeros is not None
-    background = [zeros] if zeros.threads else []
-    return _plan(call, [*background, *_move(call, (Kind.INPUT, 0), _whole(call.inputs[0]), part)])
+    return _put(call, part)
 
 
 def concat(call: KernelCall) -> Any:
@@ -122,3 +119,137 @@ def assign(call: KernelCall) -> Any:
         return _plan(call, [*steps, *_move(call, (Kind.INPUT, 1), _whole(call.inputs[1]), part)], adds=False)
     scalar = View(part.shape, (0,) * len(part.shape), 0)
     return _plan(call, [*steps, *_move(call, (Kind.SCALAR, 0), scalar, part)], n_scalars=1, adds=False)
+
+
+# ---- repeated and rearranged ----
+
+
+def _one(call: KernelCall, look: Callable[[Array, Array], tuple[Array, Array]]) -> Any:
+    """The copy between two views that `look` returns, of the first input and of the output."""
+    x, y = _arrays(call.inputs[:1])[0], _arrays(call.outputs)[0]
+    source, target = look(x, y)
+    if y.size == 0:
+        return _plan(call, [])
+    return _plan(call, _move(call, (Kind.INPUT, 0), View.of(source, x), View.of(target, y)))
+
+
+def repeat(call: KernelCall) -> Any:
+    """Every element, or slice along an axis, several times."""
+    p: Any = call.params
+
+    def look(x: Array, y: Array) -> tuple[Array, Array]:
+        x = x.reshape(-1) if p.axis is None else x
+        axis = 0 if p.axis is None else p.axis % x.ndim
+        head, tail = x.shape[: axis + 1], x.shape[axis + 1 :]
+        target = (*head, p.repeats, *tail)
+        return np.broadcast_to(x.reshape(*head, 1, *tail), target), y.reshape(target)
+
+    return _one(call, look)
+
+
+def tiles(shape: Sequence[int], reps: Sequence[int]) -> list[int]:
+    """Copies and extent of each axis, one after the other; missing ones are 1."""
+    rank = max(len(shape), len(reps))
+    copies = (*(1,) * (rank - len(reps)), *reps)
+    return [n for pair in zip(copies, (*(1,) * (rank - len(shape)), *shape), strict=True) for n in pair]
+
+
+def tile(call: KernelCall) -> Any:
+    """The whole array several times."""
+    p: Any = call.params
+
+    def look(x: Array, y: Array) -> tuple[Array, Array]:
+        target = tiles(x.shape, p.reps)
+        once = [1 if i % 2 == 0 else n for i, n in enumerate(target)]
+        return np.broadcast_to(x.reshape(once), target), y.reshape(target)
+
+    return _one(call, look)
+
+
+def depth_to_space(call: KernelCall) -> Any:
+    """Channels laid out as blocks."""
+    p: Any = call.params
+    (n, c, h, w), b = call.inputs[0].shape, p.block_size
+
+    def look(x: Array, y: Array) -> tuple[Array, Array]:
+        source = x.reshape(n, b, b, c // (b * b), h, w).transpose(0, 3, 4, 1, 5, 2)
+        return source, y.reshape(source.shape)
+
+    return _one(call, look)
+
+
+def space_to_depth(call: KernelCall) -> Any:
+    """Blocks laid out as channels."""
+    p: Any = call.params
+    (n, c, h, w), b = call.inputs[0].shape, p.block_size
+
+    def look(x: Array, y: Array) -> tuple[Array, Array]:
+        source = x.reshape(n, c, h // b, b, w // b, b).transpose(0, 3, 5, 1, 2, 4)
+        return source, y.reshape(source.shape)
+
+    return _one(call, look)
+
+
+def upsample(call: KernelCall) -> Any:
+    """Pixels of one image repeated."""
+    (n, c, h, w), scale = call.inputs[0].shape, call.outputs[0].shape[2] // max(call.inputs[0].shape[2], 1)
+    target = (n, c, h, scale, w, scale)
+    return _one(call, lambda x, y: (np.broadcast_to(x.reshape(n, c, h, 1, w, 1), target), y.reshape(target)))
+
+
+def backward_pad(call: KernelCall) -> Any:
+    """The gradient without the constants that were put around; gradients of other modes are added up."""
+    p: Any = call.params
+    if p.mode != "constant":
+        return None
+    extents = call.outputs[0].shape
+    cut = tuple(slice(a, a + e) for a, e in zip(p.pad_width[::2], extents, strict=True))
+    return _one(call, lambda x, y: (x[cut], y))
+
+
+def pad(call: KernelCall) -> Any:
+    """Data in the middle of a run-time number; edges and reflections are declined."""
+    p: Any = call.params
+    if p.mode != "constant":
+        return None
+    x, y = call.inputs[0], call.outputs[0]
+    whole = _arrays([y])[0]
+    part = whole[tuple(slice(a, a + e) for a, e in zip(p.pad_width[::2], x.shape, strict=True))]
+    number = elementwise.kernel(call.op.name, Expression(0, 1, (), (), (0,)), [], [y])
+    if number is None:
+        return None
+    steps = [number] if number.threads else []
+    if x.shape and 0 not in x.shape:
+        steps += _move(call, (Kind.INPUT, 0), _whole(x), View.of(part, whole))
+    return _plan(call, steps, n_scalars=1, adds=False)
+
+
+def _rectangle(call: KernelCall, data: TensorSpec, extents: Sequence[int]) -> tuple[Any, ...]:
+    """The part of images that `Crop` takes."""
+    p: Any = call.params
+    begins = p.offset
+    if p.center_crop:
+        begins = [(old - new) // 2 for old, new in zip(data.shape[2:], extents, strict=True)]
+    return (..., *(slice(b, b + e) for b, e in zip(begins, extents, strict=True)))
+
+
+def crop(call: KernelCall) -> Any:
+    """A rectangle of every image."""
+    cut = _rectangle(call, call.inputs[0], call.outputs[0].shape[2:])
+    return _one(call, lambda x, y: (x[cut], y))
+
+
+def backward_crop(call: KernelCall) -> Any:
+    """The gradient in its rectangle, zeros elsewhere."""
+    head, output = call.inputs[0], call.outputs[0]
+    whole = _arrays([output])[0]
+    part = View.of(whole[_rectangle(call, output, head.shape[2:])], whole)
+    return _put(call, part)
+
+
+def _put(call: KernelCall, part: View) -> Any:
+    """The first input in a part of the output, zeros elsewhere."""
+    zeros = elementwise.kernel(call.op.name, elementwise.ZERO, [], call.outputs)
+    assert zeros is not None
+    background = [zeros] if zeros.threads else []
+    return _plan(call, [*background, *_move(call, (Kind.INPUT, 0), _whole(call.inputs[0]), part)])

@@ -9,7 +9,6 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
-from mx_core.expression import Expression
 from mx_core.kernels import TensorSpec
 from mx_operators_cuda import elementwise, reduce
 from mx_operators_cuda.codegen.reduction import runs_of
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
 
 _FLOATS = frozenset(dtypes.code(n) for n in ("float16", "bfloat16", "float32", "float64"))
-ZERO = Expression(0, 0, (0.0,), (), (0,))
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def multiply(
     if elements == 0 or (a.columns == 0 and add):
         return []
     if a.columns == 0:  # cuBLAS takes no empty sums
-        fill = elementwise.kernel("zeros", ZERO, [], [TensorSpec((elements,), code)])
+        fill = elementwise.kernel("zeros", elementwise.ZERO, [], [TensorSpec((elements,), code)])
         assert fill is not None
         return [fill.taking({(Kind.OUTPUT, 0): c.place, (Kind.REQUEST, 0): (Kind.REQUEST, c.place[1])})]
     sizes = (c.rows, c.columns, a.columns)
@@ -156,6 +154,9 @@ def fully_connected_backward(call: KernelCall) -> Any:
     scratch: list[int] = []
     if len(call.outputs) > 2:
         sums, scratch = reduce.launches("bias_grad", reduce.SUM, runs_of((rows, hidden), (0,)), code)
-        third = {(Kind.OUTPUT, 0): (Kind.OUTPUT, 2), (Kind.REQUEST, 0): (Kind.REQUEST, 2)}
+        third: dict[Parameter, Parameter] = {
+            (Kind.OUTPUT, 0): (Kind.OUTPUT, 2),
+            (Kind.REQUEST, 0): (Kind.REQUEST, 2),
+        }
         steps += [launch.taking(third) for launch in sums]
     return _plan(call, steps, scratch)

@@ -16,6 +16,7 @@ from mx_operators.reduce.base import Axes, kept_shape, reduced_axes
 from mx_operators_cuda import elementwise
 from mx_operators_cuda.codegen.reduction import Runs, fold_type, runs_of, write_reduction
 from mx_operators_cuda.launch import Kind, Launch, Parameter, make_plan
+from mx_operators_cuda.moves import tiles
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
@@ -166,3 +167,36 @@ def _spread(call: KernelCall, expression: Expression) -> Any:
     shape, gradient = call.outputs[0].shape, call.inputs[0]
     kept = kept_shape(shape, _axes(call, len(shape)))
     return elementwise.plan(call, expression, [type(gradient)(kept, gradient.dtype)], call.outputs)
+
+
+def _folded(call: KernelCall, shape: Sequence[int], axes: Sequence[int]) -> Any:
+    """The first input, looked at in a shape, summed over axes."""
+    source, target = call.inputs[0], call.outputs[0]
+    if source.layout or target.layout or source.dtype >= _COMPLEX or source.dtype != target.dtype:
+        return None
+    steps, scratch = launches(call.op.name, SUM, runs_of(shape, axes), source.dtype)
+    return make_plan(call.op.name, call.context, call.inputs, call.outputs, steps, scratch=scratch)
+
+
+def backward_tile(call: KernelCall) -> Any:
+    """The gradient of all copies added up."""
+    p: Any = call.params
+    split = tiles(call.outputs[0].shape, p.reps)
+    return _folded(call, split, range(0, len(split), 2))
+
+
+def backward_repeat(call: KernelCall) -> Any:
+    """The gradient of neighbouring copies added up."""
+    p: Any = call.params
+    shape = call.outputs[0].shape
+    axis = len(shape) - 1 if p.axis is None else p.axis % len(shape)
+    return _folded(call, (*shape[: axis + 1], p.repeats, *shape[axis + 1 :]), [axis + 1])
+
+
+def backward_upsample(call: KernelCall) -> Any:
+    """The gradient of the copies of a pixel added up; of one image."""
+    p: Any = call.params
+    if p.sample_type != "nearest" or p.num_args != 1:
+        return None
+    n, c, h, w = call.outputs[0].shape
+    return _folded(call, (n, c, h, p.scale, w, p.scale), [3, 5])

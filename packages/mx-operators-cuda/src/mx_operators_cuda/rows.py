@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
 from mx_core import expression as X
-from mx_core.expression import Expression, Opcode, compute_dtype
-from mx_operators_cuda import elementwise
-from mx_operators_cuda.codegen.rows import RowTensor, write_rows
-from mx_operators_cuda.codegen.source import BLOCK
-from mx_operators_cuda.launch import Kind, Launch, Parameter, make_plan
+from mx_core.expression import Opcode, compute_dtype
+from mx_operators_cuda import folds
+from mx_operators_cuda.codegen.rows import At
+from mx_operators_cuda.folds import Fold, Rows
+from mx_operators_cuda.launch import make_plan
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
 
-Fold = tuple[Opcode, Callable[..., Any]]
 _FLOATS = frozenset(dtypes.code(n) for n in ("float16", "bfloat16", "float32", "float64"))
-#: rows of at most so many elements get one warp
-_SHORT = 128
 #: types whose positions and labels are exact in float64
 _LABELS = _FLOATS | frozenset(dtypes.code(n) for n in ("uint8", "int8", "int32", "int64"))
 
@@ -30,7 +27,7 @@ def _plan(
     call: KernelCall,
     axis: int,
     inputs: Sequence[tuple[int, bool]],
-    folds: Sequence[Fold],
+    passes: Sequence[Fold],
     result: Callable[..., Any],
     *,
     shape: tuple[int, ...],
@@ -46,26 +43,24 @@ def _plan(
     (output,) = call.outputs
     if any(s.layout for s in (*specs, output)) or not {s.dtype for s in (*specs, output)} <= _LABELS:
         return None
-    stride, extent = prod(shape[axis + 1 :]), shape[axis]
-    rows = prod(shape[:axis]) * stride
-    compute = compute_dtype(tuple(s.dtype for s in specs))
-    if compute not in (0, 1):
+    if compute_dtype(tuple(s.dtype for s in specs)) not in (0, 1):
         return None
-    known = len(inputs) + n_scalars + 1
-    traced: list[tuple[Opcode, Expression]] = [
-        (opcode, X.trace(function, known + j)) for j, (opcode, function) in enumerate(folds)
-    ]
-    source = write_rows(
-        elementwise.symbol(call.op.name), compute,
-        [RowTensor(s.dtype, once) for s, (_, once) in zip(specs, inputs, strict=True)],
-        RowTensor(output.dtype, per_row), traced, X.trace(result, known + len(folds)),
-        32 if extent <= _SHORT else BLOCK, n_scalars,
+    before = len(inputs) + n_scalars + 1
+
+    def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *values: function(*values[:before], *values[before + 1 :])
+
+    made, scratch = folds.launches(
+        call.op.name, Rows.along(shape, axis),
+        [folds.read(i, call.inputs[i], At.ROW if once else At.ELEMENT) for i, once in inputs],
+        [folds.write(0, output, At.ROW if per_row else At.ELEMENT)],
+        [[(opcode, plain(function))] for opcode, function in passes],
+        None if per_row else plain(result), plain(result) if per_row else None, scalars=n_scalars,
     )  # fmt: skip
-    head: tuple[Parameter, ...] = (*((Kind.INPUT, i) for i, _ in inputs), (Kind.OUTPUT, 0), (Kind.REQUEST, 0))
-    numbers = tuple((Kind.UINT64, n) for n in (rows, extent, max(stride, 1)))
-    scalars = tuple((Kind.SCALAR, i) for i in range(n_scalars))
-    steps = [Launch(source, rows * source.block, (*head, *numbers, *scalars))] if rows and extent else []
-    return make_plan(call.op.name, call.context, call.inputs, call.outputs, steps, n_scalars=n_scalars)
+    return make_plan(
+        call.op.name, call.context, call.inputs, call.outputs, made if shape[axis] else [], n_scalars=n_scalars,
+        scratch=scratch,
+    )  # fmt: skip
 
 
 # ---- softmax ----
@@ -203,20 +198,6 @@ def _place(index: Any, extent: int, mode: str) -> Any:
     if mode == "wrap":
         return whole - X.floor(whole / float(extent)) * float(extent)
     return X.minimum(X.maximum(whole, 0.0), float(extent - 1))
-
-
-def pick(call: KernelCall) -> Any:
-    """One element of every row."""
-    p: Any = call.params
-    shape = call.inputs[0].shape
-    if p.axis is None or prod(shape) == 0 or shape[p.axis] >= 1 << 24:
-        return None
-    axis = p.axis % len(shape)
-    chosen: Fold = (
-        Opcode.ADD, lambda x, index, k: X.where(_place(index, shape[axis], p.mode) == k, x, 0.0),
-    )  # fmt: skip
-    return _plan(call, axis, [(0, False), (1, True)], [chosen], lambda x, index, k, f: f,
-                 shape=shape, per_row=True)  # fmt: skip
 
 
 def backward_pick(call: KernelCall) -> Any:

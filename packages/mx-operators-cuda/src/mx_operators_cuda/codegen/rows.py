@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels over rows: values folded from a row's elements, then the row written anew.
 
-A row is the elements along one axis. Each fold, and the result, is an expression of the inputs, the
-position in the row and the folds before it; softmax is two folds and a result. A block works on a row.
+A row is a set of elements of a tensor: those along one axis, or all that belong to one channel. Folds are
+taken in passes. A fold, and what is written, is an expression of the inputs, the run-time scalars, the position
+in the row, the number of its elements, and the folds of the passes before; softmax is two folds and a result. A
+block works on a row. Of a few long rows, blocks work on segments: every pass is then a kernel that leaves the
+folds of the segments in scratch memory, and the next one begins with folding these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from mx_core.expression import Expression, Opcode
 from mx_operators_cuda.codegen import names
@@ -16,132 +20,232 @@ from mx_operators_cuda.codegen.reduction import start
 from mx_operators_cuda.codegen.source import BLOCK, HEADER, KernelSource, write_function
 
 
+class At(Enum):
+    """Which element of a tensor belongs to element k of a row."""
+
+    ELEMENT = "at"  #: that of the same place
+    ROW = "row"  #: one per row
+    CYCLE = "row % cycle"  #: one per row of a cycle of rows
+    POSITION = "k"  #: one per position
+    OUTER = "k / inner * rows + row"  #: one per row and stretch of neighbouring elements
+    ONE = "0"  #: one for all
+
+
+#: those that are the same for a whole row
+_ONCE = (At.ROW, At.CYCLE, At.ONE)
+
+
 @dataclass(frozen=True)
 class RowTensor:
-    """A tensor of a kernel over rows.
-
-    Parameters
-    ----------
-    dtype : int
-        Type code.
-    per_row : bool
-        It has one element per row instead of the row's.
-    """
+    """A tensor of a kernel over rows."""
 
     dtype: int
-    per_row: bool = False
+    at: At = At.ELEMENT
 
 
-def write_rows(
-    name: str,
-    compute: int,
-    inputs: Sequence[RowTensor],
-    output: RowTensor,
-    folds: Sequence[tuple[Opcode, Expression]],
-    result: Expression,
-    block: int = BLOCK,
-    scalars: int = 0,
-) -> KernelSource:
-    """The kernel.
+#: a fold: ADD, MUL, MAXIMUM or MINIMUM of what an expression yields
+Fold = tuple[Opcode, Expression]
 
-    Its parameters, in order: pointers of the inputs; pointer of the output and the request; number of rows;
-    elements of a row; elements from one of a row to the next; run-time scalars. All numbers are 64 bits wide.
+
+@dataclass(frozen=True)
+class RowKernel:
+    """What is computed of rows.
 
     Parameters
     ----------
     compute : int
         Type code in which everything is computed.
-    folds : sequence of (opcode, expression)
-        ADD, MUL, MAXIMUM or MINIMUM of what the expression makes of the inputs, the scalars, the position
-        and the folds so far.
-    result : Expression
-        Of the inputs, the scalars, the position and all folds. For an output with one element per row it may use only
-        folds and inputs of that kind.
+    inputs, outputs : tuple of RowTensor
+        Outputs lie at ELEMENT, or at ROW.
+    passes : tuple of tuple of Fold
+        Of the inputs, the scalars, the position, the number of elements, and the folds of earlier passes.
+    result : Expression or None
+        The outputs at ELEMENT, of the same values and all folds.
+    summary : Expression or None
+        The outputs at ROW; what belongs to an element, and the position, are 0.
+    scalars : int
+        Run-time scalars.
     block : int
-        Threads that work on a row, a power of two.
+        Threads that work on a row or segment, a power of two.
+    narrow : bool
+        32 bits are enough for indices.
+    stretches : bool
+        Neighbours of a row lie in stretches; otherwise all are `step` apart, and `inner` and `outer` mean nothing.
     """
-    written = names.STORAGE[output.dtype]
-    pointers = [f"const {names.STORAGE[t.dtype]}* x{i}" for i, t in enumerate(inputs)]
-    once = [i for i, t in enumerate(inputs) if t.per_row]
-    numbers = [f"mx::uint64 {n}" for n in ("rows", "extent", "stride")]
-    numbers += [f"double scalar{i}" for i in range(scalars)]
-    functions, body = [], []
-    for j, (opcode, expression) in enumerate(folds):
-        functions += write_function(f"load{j}", expression, compute, range(expression.n_inputs))
-        combined = names.call(opcode, 0, ["a", "b"], compute)
-        functions.append(f"__device__ inline Value fold{j}(Value a, Value b) {{ return {combined}; }}")
-        body += _fold(j, opcode, inputs, compute, scalars)
-    functions += write_function("result", result, compute, range(result.n_inputs))
-    text = [
-        f'#include "{HEADER}"',
-        "",
-        f"using Value = {names.COMPUTE[compute]};",
-        "",
-        *functions,
-        "",
-        f'extern "C" __global__ void __launch_bounds__({block})',
-        f"{name}({', '.join([*pointers, f'{written}* y', 'int request', *numbers])}) {{",
-        *([f"  __shared__ Value partial[{block}];"] if folds else []),
-        "  for (mx::uint64 row = blockIdx.x; row < rows; row += gridDim.x) {",
-        "    const mx::uint64 base = row / stride * extent * stride + row % stride;",
-        *(f"    const Value v{i} = mx::convert<Value>(x{i}[row]);" for i in once),
-        *(f"    {line}" for line in body),
-        *(f"    {line}" for line in _write(inputs, output, len(folds), scalars)),
-        "  }",
-        "}",
-        "",
-    ]
-    return KernelSource(name, "\n".join(text), 1, block)
+
+    compute: int
+    inputs: tuple[RowTensor, ...]
+    outputs: tuple[RowTensor, ...]
+    passes: tuple[tuple[Fold, ...], ...]
+    result: Expression | None
+    summary: Expression | None
+    scalars: int = 0
+    block: int = BLOCK
+    narrow: bool = True
+    stretches: bool = True
+
+    @property
+    def folds(self) -> int:
+        """Folds of all passes."""
+        return sum(map(len, self.passes))
 
 
-def _values(inputs: Sequence[RowTensor], folds: int, scalars: int) -> list[str]:
-    """Arguments of a function of one element."""
-    loaded = [
-        f"v{i}" if t.per_row else f"mx::convert<Value>(x{i}[base + k * stride])" for i, t in enumerate(inputs)
-    ]
-    return [*loaded, *_scalars(scalars), "Value(k)", *(f"f{j}" for j in range(folds))]
+def write_rows(name: str, kernel: RowKernel, stage: int | None = None) -> KernelSource:
+    """A kernel over rows, or with `stage` the part that takes the folds of pass `stage`; the last part writes.
+
+    Its parameters, in order: pointers of the inputs; pointer and request of each output (of a part that folds:
+    neither); pointer of the segments' folds if there is a stage; `NUMBERS`; run-time scalars. Element k of row r lies
+    at r / cycle * outer_row + r % cycle * next_row + k / inner * outer + k % inner * step.
+    """
+    return _Writer(name, kernel, stage).source()
 
 
-def _scalars(count: int) -> list[str]:
-    return [f"Value(scalar{i})" for i in range(count)]
+class _Writer:
+    def __init__(self, name: str, kernel: RowKernel, stage: int | None) -> None:
+        self.name, self.k, self.stage = name, kernel, stage
+        self.last = stage is None or stage == len(kernel.passes)
 
+    def source(self) -> KernelSource:
+        k, index = self.k, "mx::uint32" if self.k.narrow else "mx::uint64"
+        pointers = [f"const {names.STORAGE[t.dtype]}* x{i}" for i, t in enumerate(k.inputs)]
+        if self.last:
+            for o, t in enumerate(k.outputs):
+                pointers += [f"{names.STORAGE[t.dtype]}* y{o}", f"int request{o}"]
+        pointers += [] if self.stage is None else ["Value* parts"]
+        numbers = [f"Index {n}" for n in NUMBERS]
+        numbers += [f"double scalar{i}" for i in range(k.scalars)]
+        functions, number = [], 0
+        for one in k.passes:
+            for opcode, expression in one:
+                functions += write_function(
+                    f"load{number}", expression, k.compute, range(expression.n_inputs)
+                )
+                combined = names.call(opcode, 0, ["a", "b"], k.compute)
+                functions.append(
+                    f"__device__ inline Value fold{number}(Value a, Value b) {{ return {combined}; }}"
+                )
+                number += 1
+        for what, made in (("result", k.result), ("summary", k.summary)):
+            if made is not None:
+                functions += write_function(what, made, k.compute, range(made.n_inputs))
+        text = [
+            f'#include "{HEADER}"',
+            "",
+            f"using Value = {names.COMPUTE[k.compute]};",
+            f"using Index = {index};",
+            "",
+            *functions,
+            "",
+            f'extern "C" __global__ void __launch_bounds__({k.block})',
+            f"{self.name}({', '.join([*pointers, *numbers])}) {{",
+            *([f"  __shared__ Value partial[{k.block}];"] if k.folds else []),
+            "  for (Index task = blockIdx.x; task < rows * segments; task += gridDim.x) {",
+            "    const Index row = task / segments, segment = task % segments;",
+            "    const Index base = row / cycle * outer_row + row % cycle * next_row;",
+            "    const Index length = (extent + segments - 1) / segments, begin = segment * length;",
+            "    const Index end = begin + length < extent ? begin + length : extent;",
+            *(f"    {line}" for line in self._body()),
+            "  }",
+            "}",
+            "",
+        ]
+        return KernelSource(self.name, "\n".join(text), 1, k.block)
 
-def _fold(j: int, opcode: Opcode, inputs: Sequence[RowTensor], compute: int, scalars: int) -> list[str]:
-    return [
-        f"Value folded{j} = {start(opcode, compute)};",
-        "for (mx::uint64 k = threadIdx.x; k < extent; k += blockDim.x) {",
-        "  Value r;",
-        f"  load{j}({', '.join(_values(inputs, j, scalars))}, r);",
-        f"  folded{j} = fold{j}(folded{j}, r);",
-        "}",
-        f"partial[threadIdx.x] = folded{j};",
-        "__syncthreads();",
-        "for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {",
-        "  if (threadIdx.x < half) {",
-        f"    partial[threadIdx.x] = fold{j}(partial[threadIdx.x], partial[threadIdx.x + half]);",
-        "  }",
-        "  __syncthreads();",
-        "}",
-        f"const Value f{j} = partial[0];",
-        "__syncthreads();",
-    ]
+    def _body(self) -> list[str]:
+        lines, number = [], 0
+        for p, one in enumerate(self.k.passes):
+            known = number
+            for opcode, expression in one:
+                if self.stage is None or p == self.stage:
+                    lines += self._fold(number, opcode, expression, known)
+                elif p < self.stage:
+                    lines += self._parts(number, opcode)
+                number += 1
+        return lines + (self._write() if self.last else [])
 
-
-def _write(inputs: Sequence[RowTensor], output: RowTensor, folds: int, scalars: int) -> list[str]:
-    if output.per_row:
-        arguments = [f"v{i}" if t.per_row else "Value(0)" for i, t in enumerate(inputs)]
-        arguments += [*_scalars(scalars), "Value(0)", *(f"f{j}" for j in range(folds))]
+    def _tree(self, j: int) -> list[str]:
         return [
-            "if (threadIdx.x == 0) {",
-            "  Value r;",
-            f"  result({', '.join(arguments)}, r);",
-            "  mx::store(y, row, request, r);",
+            f"partial[threadIdx.x] = folded{j};",
+            "__syncthreads();",
+            "for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {",
+            "  if (threadIdx.x < half) {",
+            f"    partial[threadIdx.x] = fold{j}(partial[threadIdx.x], partial[threadIdx.x + half]);",
+            "  }",
+            "  __syncthreads();",
+            "}",
+            f"const Value f{j} = partial[0];",
+            "__syncthreads();",
+        ]
+
+    def _fold(self, j: int, opcode: Opcode, expression: Expression, folds: int) -> list[str]:
+        lines = [
+            f"Value folded{j} = {start(opcode, self.k.compute)};",
+            *self._loop([
+                "Value r;",
+                f"load{j}({', '.join(self._values(expression, folds))}, r);",
+                f"folded{j} = fold{j}(folded{j}, r);",
+            ]),
+            *self._tree(j),
+        ]  # fmt: skip
+        if self.stage is not None:
+            lines.append(f"if (threadIdx.x == 0) parts[({j} * rows + row) * segments + segment] = f{j};")
+        return lines
+
+    def _parts(self, j: int, opcode: Opcode) -> list[str]:
+        return [
+            f"Value folded{j} = {start(opcode, self.k.compute)};",
+            "for (Index s = threadIdx.x; s < segments; s += blockDim.x) {",
+            f"  folded{j} = fold{j}(folded{j}, parts[({j} * rows + row) * segments + s]);",
+            "}",
+            *self._tree(j),
+        ]
+
+    def _loop(self, body: Sequence[str]) -> list[str]:
+        offset = "k / inner * outer + k % inner * step" if self.k.stretches else "k * step"
+        return [
+            "for (Index k = begin + threadIdx.x; k < end; k += blockDim.x) {",
+            *(
+                [f"  const Index at = base + {offset};"]
+                if any("at]" in b or "at," in b for b in body)
+                else []
+            ),
+            *(f"  {line}" for line in body),
             "}",
         ]
-    return [
-        "for (mx::uint64 k = threadIdx.x; k < extent; k += blockDim.x) {",
-        "  Value r;",
-        f"  result({', '.join(_values(inputs, folds, scalars))}, r);",
-        "  mx::store(y, base + k * stride, request, r);",
-        "}",
-    ]
+
+    def _values(self, expression: Expression, folds: int, once: bool = False) -> list[str]:
+        """Arguments of a function of one element, or of what is the same for a row."""
+        used = {v for step in expression.instructions for v in step.operands} | set(expression.outputs)
+        loaded = []
+        for i, t in enumerate(self.k.inputs):
+            read = i in used and (not once or t.at in _ONCE)
+            loaded.append(f"mx::convert<Value>(x{i}[{t.at.value}])" if read else "Value(0)")
+        scalars = [f"Value(scalar{i})" for i in range(self.k.scalars)]
+        place = "Value(0)" if once else "Value(k)"
+        return [*loaded, *scalars, place, "Value(extent)", *(f"f{j}" for j in range(folds))]
+
+    def _write(self) -> list[str]:
+        lines = []
+        for at, made in ((At.ELEMENT, self.k.result), (At.ROW, self.k.summary)):
+            if made is None:
+                continue
+            once = at is At.ROW
+            places = [o for o, t in enumerate(self.k.outputs) if t.at is at]
+            results = [f"r{i}" for i in range(len(places))]
+            body = [
+                f"Value {', '.join(results)};",
+                f"{'summary' if once else 'result'}({', '.join(self._values(made, self.k.folds, once) + results)});",
+                *(
+                    f"mx::store(y{o}, {at.value}, request{o}, {r});"
+                    for o, r in zip(places, results, strict=True)
+                ),
+            ]
+            if once:
+                lines += ["if (segment == 0 && threadIdx.x == 0) {", *(f"  {line}" for line in body), "}"]
+            else:
+                lines += self._loop(body)
+        return lines
+
+
+#: the numbers of a kernel, in order
+NUMBERS = ("rows", "extent", "cycle", "outer_row", "next_row", "inner", "outer", "step", "segments")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -54,7 +55,20 @@ def header() -> str:
 @lru_cache(maxsize=1)
 def headers() -> dict[str, str]:
     """Texts of the files that generated sources include, by name."""
-    return {HEADER: header(), PHILOX: Path(get_include(), PHILOX).read_text()}
+    folder = resources.files("mx_operators_cuda").joinpath("include", "mx_operators_cuda")
+    ours = {f"mx_operators_cuda/{file.name}": file.read_text() for file in folder.iterdir()}
+    return {**dict(sorted(ours.items())), PHILOX: Path(get_include(), PHILOX).read_text()}
+
+
+def included(text: str) -> list[str]:
+    """Names of the files that a source includes, and those that they include, sorted."""
+    found: set[str] = set()
+    left = [text]
+    while left:
+        new = set(re.findall(r'^#include "(.+)"', left.pop(), re.MULTILINE)) - found
+        found |= new
+        left += [headers()[name] for name in new]
+    return sorted(found)
 
 
 def write_kernel(

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers of neural networks on a GPU, real or fake, against the operators' references; see `plans.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_core import operators
+from mx_core.testing.case import make_case
+from mx_operators_cuda.register import KERNELS
+from testkit.device_memory import GpuBench
+from testkit.gpu_kernels import FAKE, Given, compare
+
+CONVOLUTIONS: list[tuple[dict[str, Any], tuple[int, ...]]] = [
+    ({"kernel": (3, 3), "num_filter": 5, "pad": (1, 1), "stride": (2, 2)}, (2, 3, 7, 6)),
+    ({"kernel": (2, 3), "num_filter": 6, "num_group": 2, "dilate": (2, 1), "no_bias": True}, (2, 4, 6, 5)),
+    ({"kernel": (3,), "num_filter": 70, "stride": (2,), "pad": (1,)}, (3, 2, 50)),
+    ({"kernel": (2, 1, 2), "num_filter": 2, "pad": (1, 0, 1)}, (1, 3, 3, 2, 3)),
+    ({"kernel": (3, 3), "num_filter": 4, "pad": (1, 1), "layout": "NHWC"}, (2, 5, 4, 3)),
+    ({"kernel": (1, 1), "num_filter": 4}, (0, 2, 3, 3)),
+    ({"kernel": (2, 2), "num_filter": 3, "num_group": 3, "layout": "NHWC", "no_bias": True}, (2, 70, 20, 3)),
+]
+DECONVOLUTIONS: list[tuple[dict[str, Any], tuple[int, ...]]] = [
+    ({"kernel": (3, 3), "num_filter": 4, "stride": (2, 2), "pad": (1, 1), "adj": (1, 1)}, (2, 3, 4, 5)),
+    ({"kernel": (3,), "num_filter": 4, "num_group": 2, "no_bias": False, "dilate": (2,)}, (2, 6, 5)),
+    ({"kernel": (2, 2, 2), "num_filter": 2, "target_shape": (5, 4, 6), "stride": (2, 2, 2)}, (1, 2, 3, 2, 3)),
+]
+POOLINGS: list[tuple[dict[str, Any], tuple[int, ...]]] = [
+    ({"kernel": (3, 2), "pad": (1, 1), "stride": (2, 1)}, (2, 3, 6, 5)),
+    ({"kernel": (2,), "pooling_convention": "full", "stride": (2,)}, (2, 3, 7)),
+    ({"kernel": (2, 2, 3), "pooling_convention": "same", "stride": (2, 2, 2)}, (1, 2, 5, 4, 5)),
+    ({"global_pool": True}, (2, 3, 4, 5)),
+    ({"kernel": (3, 3), "layout": "NHWC", "pad": (1, 1), "stride": (2, 2)}, (2, 5, 6, 3)),
+    ({"kernel": (3, 3), "count_include_pad": False, "pad": (1, 1), "stride": (2, 2)}, (2, 2, 6, 6)),
+]
+
+
+def test_every_layer_has_cases() -> None:
+    layers = {"Convolution", "Deconvolution", "Pooling", *NORMS}
+    here = {name for name, make in KERNELS if make.split(":")[0] in ("convolution", "norms", "pooling")}
+    assert here == layers | {f"_backward_{name}" for name in layers} | {"UpSampling"}
+
+
+@pytest.fixture(scope="module")
+def bench() -> GpuBench:
+    return GpuBench()
+
+
+def backward_given(name: str, params: dict[str, Any], data: tuple[int, ...]) -> Given:
+    """Out-gradient, data and weight of a convolution's gradient."""
+    case = make_case(name, params, [data])
+    return params, [case.outputs[0].shape, data, case.inputs[1].shape]
+
+
+@pytest.mark.parametrize("dtype", ["float32"] if FAKE else ["float32", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("name", ["Convolution", "Deconvolution"])
+def test_convolutions(name: str, dtype: str, bench: GpuBench) -> None:
+    for params, shape in CONVOLUTIONS if name == "Convolution" else DECONVOLUTIONS:
+        compare(bench, name, params, [shape], dtype)
+        compare(
+            bench,
+            f"_backward_{name}",
+            *backward_given(name, params, shape),
+            dtype,
+            rtol=None if dtype != "float32" else 3e-4,
+        )
+
+
+@pytest.mark.parametrize("dtype", ["float32"] if FAKE else ["float32", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("kind", ["max", "avg", "sum", "lp"])
+def test_poolings(kind: str, dtype: str, bench: GpuBench) -> None:
+    for params, shape in POOLINGS:
+        given = {**params, "pool_type": kind, "p_value": 3 if kind == "lp" else None}
+        case = compare(bench, "Pooling", given, [shape], dtype, span=(0.1, 1))
+        (y,) = case.reference()
+        head = np.random.default_rng(1).normal(size=y.shape)
+        compare(
+            bench,
+            "_backward_Pooling",
+            given,
+            [head, case.inputs[0].astype(np.float64), y.astype(np.float64)],
+            dtype,
+        )
+
+
+def test_ties_and_what_is_no_number(bench: GpuBench) -> None:
+    """The first of equal maxima gets the gradient; NaN wins no maximum; a window of nothing else has none."""
+    x = np.array([[[[1.0, 2, 2], [2, np.nan, 1], [np.nan, np.nan, np.nan]]]])
+    params = {"kernel": (2, 2), "pool_type": "max"}
+    case = compare(bench, "Pooling", params, [x])
+    y = case.reference()[0].astype(np.float64)
+    compare(bench, "_backward_Pooling", params, [np.ones(y.shape), x, y])
+
+
+#: parameters and shape of the data
+NORMS: dict[str, list[tuple[dict[str, Any], tuple[int, ...]]]] = {
+    "BatchNorm": [
+        ({"fix_gamma": False}, (50, 2, 13, 13)), ({"axis": -1, "output_mean_var": True}, (3, 4, 70)), ({}, (4, 3, 5, 6)),
+        ({"use_global_stats": True, "fix_gamma": False}, (2, 3, 4)), ({}, (5, 3)),
+    ],
+    "LayerNorm": [({}, (6, 40)), ({"axis": 1}, (3, 5, 4)), ({}, (2, 300))],
+    "GroupNorm": [({"num_groups": 2}, (3, 4, 5)), ({}, (2, 3, 2, 2))],
+    "InstanceNorm": [({}, (3, 2, 5, 4))],
+    "L2Normalization": [({}, (3, 4, 5)), ({"mode": "channel"}, (3, 4, 5)), ({"mode": "spatial"}, (3, 4, 5))],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32"] if FAKE else ["float32", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("name", sorted(NORMS))
+def test_normalizations(name: str, dtype: str, bench: GpuBench) -> None:
+    for params, shape in NORMS[name][: 2 if FAKE else None]:
+        for is_train in (True, False) if name == "BatchNorm" else (True,):
+            case = make_case(name, params, [shape], dtype="float64", low=0.2, high=1.2, is_train=is_train)
+            compare(bench, name, params, list(case.inputs), dtype, is_train=is_train)
+            backward = operators.get(name).backward_operator()
+            kept = {"out_grad": np.random.default_rng(2).normal(size=shape)}
+            kept |= dict(
+                zip([*case.op.inputs(case.params), *case.op.aux(case.params)], case.inputs, strict=True)
+            )
+            kept |= dict(zip(case.op.outputs(case.params), case.reference(), strict=False))
+            inputs = [kept[name] for name in backward.inputs(case.params)]
+            compare(bench, backward.name, params, inputs, dtype, is_train=is_train,
+                    rtol=3e-4 if dtype == "float32" else None)  # fmt: skip
+
+
+def test_upsampling(bench: GpuBench) -> None:
+    compare(bench, "UpSampling", {"scale": 3, "sample_type": "nearest", "num_args": 1}, [(2, 3, 2, 4)])
+    params = {"scale": 2, "sample_type": "bilinear", "num_filter": 3, "num_args": 2}
+    compare(bench, "UpSampling", params, [(2, 3, 4, 3)])

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Losses on a GPU, real or fake, against the operators' references; see `plans.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mx_operators_cuda.register import KERNELS
+from testkit.device_memory import GpuBench
+from testkit.gpu_kernels import FAKE, Given, compare
+
+CLASSES = np.array([0.0, 6, 3])
+CASES: dict[str, list[Given]] = {
+    **{f"{name}RegressionOutput": [({"grad_scale": 2.0}, [(3, 4)])] for name in ("Linear", "Logistic", "MAE")},
+    **{f"_backward_{name}RegressionOutput": [({"grad_scale": 2.0}, [(3, 4), (3, 4)]), ({}, [(3,), (3, 1)])]
+       for name in ("Linear", "Logistic", "MAE")},
+    "_backward_SVMOutput": [
+        ({"margin": 0.5, "regularization_coefficient": 2.0}, [CLASSES, (3, 7)]), ({"use_linear": True}, [CLASSES, (3, 7)]),
+    ],
+    "_backward_MakeLoss": [({"grad_scale": 3.0}, [(3, 4)]), ({"normalization": "batch"}, [(3, 4)])],
+    "softmax_cross_entropy": [({}, [(3, 7), CLASSES])],
+    "_backward_softmax_cross_entropy": [({}, [(1,), (3, 7), CLASSES]), ({}, [(1,), (2, 300), CLASSES[:2]])],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bench() -> GpuBench:
+    return GpuBench()
+
+
+def test_every_loss_has_cases() -> None:
+    assert set(CASES) == {name for name, make in KERNELS if make.startswith("losses:")}
+
+
+@pytest.mark.parametrize("name", sorted(CASES)[:: 2 if FAKE else 1])
+def test_losses(name: str, bench: GpuBench) -> None:
+    for params, inputs in CASES[name]:
+        compare(bench, name, params, inputs)
+        if not FAKE and name != "softmax_cross_entropy":
+            compare(bench, name, params, inputs, "float16")

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NVIDIA's compiler accepts the written kernels, for three generations of GPUs; no GPU is needed."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_core.context import gpu
+from mx_core.kernels import KernelCall
+from mx_core.testing.case import make_case
+from mx_operators_cuda.launch import Kind, Launch, Product
+from mx_operators_cuda.register import KERNELS
+
+INDEX = np.array([0.0, 3, 1])
+#: an operator of every function of a header: parameters and inputs
+CASES: dict[str, tuple[dict[str, Any], list[Any]]] = {
+    "Convolution": ({"kernel": (3, 3), "num_filter": 8}, [(2, 4, 8, 8)]),
+    "_backward_Convolution": (
+        {"kernel": (3, 3), "num_filter": 8},
+        [(2, 8, 46, 46), (2, 4, 48, 48), (8, 4, 3, 3)],
+    ),
+    "Pooling": ({"kernel": (3, 3), "pool_type": "max"}, [(2, 4, 8, 8)]),
+    "_backward_Pooling": ({"kernel": (3, 3), "pool_type": "max"}, [(2, 4, 6, 6), (2, 4, 8, 8), (2, 4, 6, 6)]),
+    "take": ({}, [(5, 3), INDEX]),
+    "pick": ({}, [(3, 7), INDEX]),
+    "_backward_Embedding": ({"input_dim": 5, "output_dim": 4}, [(3, 4), INDEX]),
+    "one_hot": ({"depth": 4}, [INDEX]),
+    "topk": ({"k": 3, "ret_typ": "both"}, [(2, 1300)]),
+    "_backward_topk": ({"k": 2, "ret_typ": "value"}, [(2, 2), (2, 4)]),
+}
+RNN: dict[str, tuple[dict[str, Any], list[Any]]] = {
+    "RNN": ({"state_size": 8, "num_layers": 1, "mode": "lstm"}, [(3, 2, 4)]),
+}
+
+
+def launches(name: str, params: dict[str, Any], inputs: list[Any], dtype: str) -> list[Launch]:
+    """What an operator's kernel would launch."""
+    case = make_case(name, params, inputs, dtype=dtype)
+    found: list[Launch | Product] = []
+
+    def take(
+        name: str, context: Any, inputs: Any, outputs: Any, steps: list[Launch | Product], **_: Any
+    ) -> str:
+        found.extend(steps)
+        return name
+
+    where, function = dict(KERNELS)[name].split(":")
+    make = getattr(importlib.import_module(f"mx_operators_cuda.{where}"), function)
+    call = KernelCall(case.op, case.params, case.specs, case.outputs, gpu(0), True)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in [m for key, m in sys.modules.items() if key.startswith("mx_operators_cuda.")]:
+            if hasattr(module, "make_plan"):
+                patch.setattr(module, "make_plan", take)
+        assert make(call) is not None
+    return [step for step in found if isinstance(step, Launch)]
+
+
+def check(launch: Launch, architecture: str, nvrtc: Any) -> None:
+    """It compiles without warnings, spills and local memory, and takes as many parameters as are given."""
+    source = launch.source
+    made = nvrtc.compile_kernel(source.text, source.name, architecture, ("--ptxas-options=-v",))
+    assert "warning" not in made.log and "0 bytes spill stores" in made.log, made.log
+    assert "0 bytes stack frame" in made.log, made.log
+    registers = int(re.search(r"Used (\d+) registers", made.log)[1])  # type: ignore[index]
+    assert registers * source.block <= 65536, f"{source.name}: {registers} registers"
+
+
+def functions(sources: list[Launch]) -> dict[str, Launch]:
+    return {launch.source.name: launch for launch in sources if ".cuh" in launch.source.text}
+
+
+def test_written_kernels_compile(nvrtc: Any) -> None:
+    made = {}
+    for name, (params, inputs) in CASES.items():
+        made |= functions(launches(name, params, inputs, "float16"))
+    made |= functions(launches("RNN", *RNN["RNN"], "float32"))
+    assert len(made) > 15
+    for launch in made.values():
+        check(launch, "sm_90", nvrtc)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+def test_written_kernels_compile_for(architecture: str, dtype: str, nvrtc: Any) -> None:
+    for name, (params, inputs) in (CASES | (RNN if dtype in ("float32", "float64") else {})).items():
+        for launch in functions(launches(name, params, inputs, dtype)).values():
+            check(launch, architecture, nvrtc)
+
+
+def test_parameters_are_those_of_the_kernel() -> None:
+    (launch,) = launches("Pooling", *CASES["Pooling"], "float32")
+    declared = launch.source.text.split("(", 2)[2].split(") {")[0].split(", ")
+    assert len(declared) == len(launch.parameters)
+    assert launch.parameters[0] == (Kind.INPUT, 0) and launch.parameters[2] == (Kind.REQUEST, 0)
