@@ -28,7 +28,6 @@ from mx_io.iterators.image_params import (
 from mx_io.iterators.mean_image import mean_image
 from mx_io.iterators.order import BatchPlan, ExampleOrder
 from mx_io.iterators.prefetch import Prefetcher
-from mx_io.iterators.states import whole_number
 from mx_io.pipeline.source import Part, Source
 
 _LOG = logging.getLogger("mx_io.image")
@@ -75,18 +74,20 @@ class ImageBatchIter(BatchIter):
         self._prefetcher.start(self._order.epoch())
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the iterator is, between two epochs."""
-        return {"position": self._order.position}
+        """Where the iterator is: in an epoch, too."""
+        return self._order.state()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Begins the epoch that an iterator of the same data was to begin when `state_dict` was called.
+        """Goes on where an iterator of the same data was when `state_dict` was called; nothing is decoded twice.
 
         Raises
         ------
         ArgumentError  the state is something else; nothing changes
         """
-        self._order.position = whole_number(state, "position", type(self).__name__)
-        self.reset()
+        plans = self._order.resumed(state, type(self).__name__)
+        self._current = None
+        self._given = 0
+        self._prefetcher.start(plans)
 
     def close(self) -> None:
         """End the threads and close the source; the iterator cannot be used afterwards."""
@@ -98,6 +99,7 @@ class ImageBatchIter(BatchIter):
             try:
                 plan, buffers = self._prefetcher.next()
             except StopIteration:
+                self._order.ended()
                 if self.skipped and not self._given:
                     raise FileFormatError(
                         f"[{type(self).__name__}] expected an example that can be read, got none of "

@@ -14,7 +14,7 @@ from mx_core.errors import ArgumentError, ShapeError
 from mx_io.arrays import to_ndarray
 from mx_io.iterators.base import DataDesc, DataIter
 from mx_io.iterators.sources import named_sources, take
-from mx_io.iterators.states import entry
+from mx_io.iterators.states import entry, whole_number
 
 if TYPE_CHECKING:
     from mx_ndarray import NDArray
@@ -192,15 +192,17 @@ class NDArrayIter(DataIter):
         self._begin_epoch()
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the iterator is, between two epochs: arrays of numbers of examples."""
+        """Where the iterator is, in an epoch, too: arrays of numbers of examples, and batches that were given."""
+        given = min(self.cursor // self.batch_size + 1, self._batches(len(self._order)))
         return {
+            "batches": given,
             "idx": self.idx.copy(),
             "rows": self._rows.copy(),
             "carried": self._order[: self._first_pad].copy(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Begins the epoch that an iterator of the same data was to begin when `state_dict` was called.
+        """Goes on where an iterator of the same data was when `state_dict` was called.
 
         Raises
         ------
@@ -208,8 +210,18 @@ class NDArrayIter(DataIter):
         ArgumentError  the state is something else, or has numbers of examples that are not there
         """
         idx, rows, carried = (self._numbers(state, name) for name in ("idx", "rows", "carried"))
+        batches = whole_number(state, "batches", "NDArrayIter") if "batches" in state else 0
+        if batches > (most := self._batches(len(carried) + len(rows))):
+            raise ArgumentError(
+                f"[NDArrayIter] state: batches: expected at most the {most} of the epoch, got {batches}"
+            )
         self.idx, self._rows, self._carried = idx, rows, carried
         self._take_order()
+        self.cursor = (batches - 1) * self.batch_size
+
+    def _batches(self, count: int) -> int:
+        """Of an epoch of so many examples."""
+        return -(-count // self.batch_size) if self.last_batch_handle == "pad" else count // self.batch_size
 
     def _numbers(self, state: Mapping[str, Any], name: str) -> npt.NDArray[np.int64]:
         """A copy of one array of a state."""

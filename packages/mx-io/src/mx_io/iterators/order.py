@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mx_core.errors import ArgumentError
+from mx_io.iterators.states import whole_number
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,16 @@ class ExampleOrder:
         self.tail = tail
         #: where the next epoch begins, in examples since the first pass
         self.position = 0
+        self._begun = 0  # where the present one began
+        self._batches = 0  # of it that were handed out
         self._permutations: dict[int, npt.NDArray[np.int64]] = {}
 
     def epoch(self) -> Iterator[BatchPlan]:
         """The batches of an epoch. Plans may be drawn ahead: only `consumed` ones move the next epoch on."""
-        position = self.position
+        self._begun, self._batches = self.position, 0
+        return self._plans(self.position)
+
+    def _plans(self, position: int) -> Iterator[BatchPlan]:
         end = (position // self.count + 1) * self.count
         while position < end:
             stop = position + self.batch_size
@@ -83,6 +89,37 @@ class ExampleOrder:
     def consumed(self, plan: BatchPlan) -> None:
         """A batch was handed out: the next epoch begins after it, or with the next pass if left early."""
         self.position = plan.resume
+        self._batches += 1
+
+    def ended(self) -> None:
+        """The epoch has no further batch: `state` is that of the next one."""
+        self._begun, self._batches = self.position, 0
+
+    def state(self) -> dict[str, Any]:
+        """Where the present epoch began, and how many batches of it were handed out."""
+        return {"position": self._begun if self._batches else self.position, "batches": self._batches}
+
+    def resumed(self, state: Mapping[str, Any], op: str) -> Iterator[BatchPlan]:
+        """The batches that follow those of a state; without `batches`, as former versions had it, all of the epoch.
+
+        Raises
+        ------
+        ArgumentError  the state is something else, or has more batches than an epoch; nothing changes
+        """
+        position = whole_number(state, "position", op)
+        batches = whole_number(state, "batches", op) if "batches" in state else 0
+        plans = self._plans(position)
+        begun = position
+        for given in range(batches):
+            plan = next(plans, None)
+            if plan is None:
+                raise ArgumentError(
+                    f"[{op}] state: batches: expected at most the {given} of the epoch, got {batches}: the data are "
+                    "others"
+                )
+            position = plan.resume
+        self.position, self._begun, self._batches = position, begun, batches
+        return plans
 
     def _examples(self, span: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         places: npt.NDArray[np.int64] = span % self.count

@@ -11,7 +11,6 @@ import numpy as np
 from mx_io.arrays import to_ndarray
 from mx_io.iterators.base import DataBatch, DataDesc, FileIter
 from mx_io.iterators.order import ExampleOrder
-from mx_io.iterators.states import whole_number
 
 
 class TableIter(FileIter):
@@ -40,21 +39,24 @@ class TableIter(FileIter):
         self._plans = self._order.epoch()
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the iterator is, between two epochs."""
-        return {"position": self._order.position}
+        """Where the iterator is: in an epoch, too."""
+        return self._order.state()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Begins the epoch that an iterator of the same data was to begin when `state_dict` was called.
+        """Goes on where an iterator of the same data was when `state_dict` was called.
 
         Raises
         ------
         ArgumentError  the state is something else; nothing changes
         """
-        self._order.position = whole_number(state, "position", type(self).__name__)
-        self.reset()
+        self._plans = self._order.resumed(state, type(self).__name__)
+        self._current = None
 
     def _make(self) -> DataBatch:
-        plan = next(self._plans)
+        plan = next(self._plans, None)
+        if plan is None:
+            self._order.ended()
+            raise StopIteration
         self._order.consumed(plan)
         data, label = (self._filled(array[plan.examples]) for array in (self._data, self._label))
         return DataBatch([to_ndarray(data)], [to_ndarray(label)], plan.pad, plan.examples)
