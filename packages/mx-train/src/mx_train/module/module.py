@@ -199,7 +199,7 @@ class Module(PrivateNames, BaseModule):
         ----------
         data_shapes, label_shapes : list of DataDesc or of (name, shape)
         shared_module : Module, optional
-            Whose parameters, gradients and intermediate memory are used.
+            Whose parameters, gradients and memory are used, and its optimizer if that knows all parameters.
         grad_req : {"write", "add", "null"}, for all, in the order of the arguments, or by name
             Of the parameters, and of the data with inputs_need_grad.
         """
@@ -230,6 +230,9 @@ class Module(PrivateNames, BaseModule):
             except MXNetError:
                 self._exec_group, self.binded = None, False
                 raise
+        lent = None if shared_module is None else shared_module._optimization
+        if shared_module is not None and lent is not None and lent.knows(self._trained()):
+            self.borrow_optimizer(shared_module)
 
     def reshape(self, data_shapes: Shapes, label_shapes: Shapes | None = None) -> None:
         """Takes other batch shapes; parameters stay where they are.

@@ -103,6 +103,10 @@ class Optimization:
         if in_store:
             store.set_optimizer(optimizer)
 
+    def knows(self, names: Sequence[str]) -> bool:
+        """Whether it was made for all of some parameters."""
+        return set(names) <= set(self._names.values())
+
     def _key(self, number: int) -> int | str:
         """What the store calls a parameter; one of another module is known by its number alone."""
         return self._names.get(number, number)
