@@ -7,9 +7,9 @@
 
 #include "binding.hpp"
 #include "bindings_assembly.hpp"
+#include "bindings_calls.hpp"
 #include "bindings_graph.hpp"
 #include "bindings_memory.hpp"
-#include "made_once.hpp"
 #include "mx_core/pybind_holder.hpp"
 
 namespace mx::symbol {
@@ -60,16 +60,7 @@ void add_node(Program& program, std::string name, const py::capsule& call,
   });
 }
 
-// The native arrays of a list of NDArrays, which the caller keeps, as bytes.
-py::object handles_of(const py::list& arrays) {
-  static const py::object* handles = nullptr;
-  const py::object& function =
-      made_once(handles, [] { return py::object(py::module_::import("mx_ndarray._core").attr("handles")); });
-  auto bytes = py::reinterpret_steal<py::object>(PyObject_CallOneArg(function.ptr(), arrays.ptr()));
-  if (!bytes) throw PythonErrorSet{};
-  return bytes;
-}
-
+// The native arrays of a list of NDArrays, which the caller keeps.
 std::vector<mx_array*> natives_of(const py::list& arrays) {
   const py::object bytes = handles_of(arrays);
   std::vector<mx_array*> natives(static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr())) / sizeof(mx_array*));
@@ -80,20 +71,6 @@ std::vector<mx_array*> natives_of(const py::list& arrays) {
 py::object bind(const std::shared_ptr<Program>& program, const py::list& arrays,
                 const std::shared_ptr<Memo>& memo) {
   return translated([&] { return new_object(std::make_shared<Binding>(program, natives_of(arrays), memo)); });
-}
-
-// `bind` and `push` of one part, with a binding of an earlier call if one is idle.
-void start(const std::shared_ptr<Program>& program, const py::list& arrays, const std::shared_ptr<Memo>& memo,
-           uint32_t part) {
-  translated([&] {
-    program->part(part);
-    const py::object bytes = handles_of(arrays);
-    const auto* natives = reinterpret_cast<mx_array* const*>(PyBytes_AS_STRING(bytes.ptr()));
-    const size_t n = static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr())) / sizeof(mx_array*);
-    const auto binding = Binding::of_call(program, natives, n, memo, part);
-    const GilRelease released;
-    binding->push(part, 0);
-  });
 }
 
 void push(Binding& binding, uint32_t part, int32_t priority) {
@@ -147,15 +124,14 @@ PYBIND11_MODULE(_core, module) {
            },
            "What bindings share so that prepared nodes run once for all of them.")
       .def("bind", &bind, py::arg("arrays"), py::arg("memo") = nullptr,
-           "The program on NDArrays, one per array number.")
-      .def("start", &start, py::arg("arrays"), py::arg("memo"), py::arg("part"),
-           "Pushes a part of the program on NDArrays, one per array number; asynchronous.");
+           "The program on NDArrays, one per array number.");
   py::class_<Memo, std::shared_ptr<Memo>>(module, "Memo", py::module_local(),
                                           "From what prepared nodes were computed last.");
   py::class_<Binding, std::shared_ptr<Binding>>(module, "Binding", py::module_local(),
                                                 "A program with arrays.")
       .def("push", &push, py::arg("part"), py::arg("priority") = 0,
            "Pushes a part to the engine; asynchronous.");
+  bind_calls(module);
   bind_inference(module);
   bind_gradient(module);
   bind_graph(module);

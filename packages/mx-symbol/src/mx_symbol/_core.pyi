@@ -178,8 +178,6 @@ class Program:
     def segments(self, part: int) -> int: ...
     def memo(self) -> Memo: ...
     def bind(self, arrays: list[Any], memo: Memo | None = None) -> Binding: ...
-    def start(self, arrays: list[Any], memo: Memo | None, part: int) -> None:
-        """Pushes a part of the program on NDArrays; asynchronous."""
 
 class Memo:
     """Threads: any."""
@@ -188,6 +186,34 @@ class Binding:
     """Threads: any may push; the engine orders what runs."""
 
     def push(self, part: int, priority: int = 0) -> None: ...
+
+class Calls:
+    """A program on arrays that are new at each call. Threads: any."""
+
+    def __init__(
+        self,
+        program: Program,
+        memo: Memo,
+        empty: Callable[..., Any],
+        kept: list[Any],
+        inputs: Sequence[tuple[int, int]],
+        outputs: Sequence[tuple[int, int, tuple[Any, ...]]],
+        arena: tuple[Any, ...] | None,
+        head_grads: Sequence[tuple[int, int]],
+        grads: Sequence[tuple[int, int, tuple[Any, ...]]],
+    ) -> None: ...
+    def forward(self, given: tuple[Any, ...], arena: Any) -> tuple[list[Any], list[Any]]:
+        """Starts the first part; all arrays, and the outputs. Without an arena a new one is among the arrays."""
+
+    def backward(
+        self,
+        forward: list[Any],
+        head_grads: Sequence[Any],
+        targets: Sequence[Any],
+        program: Program | None = None,
+        memo: Memo | None = None,
+    ) -> list[Any]:
+        """Starts the second part on the arrays of the first; gradients of the inputs, in targets where there are."""
 
 class CollectorPause:
     """Threads: any."""

@@ -151,7 +151,7 @@ class CachedOp:
         else:
             with self._lock:
                 memory = self._reserved(signature)
-            results = signature.run(args, memory)
+            results = signature.forward(args, memory)[1]
         return results[0] if len(results) == 1 else results
 
     def _as_it_is(self, name: str, given: NDArray) -> NDArray:

@@ -12,12 +12,13 @@ from mx_core.context import Context
 from mx_core.errors import MXNetError
 from mx_ndarray import NDArray, autograd, nd
 from mx_ndarray._core import record_custom
+from mx_symbol import _core
 from mx_symbol.graph import Entry
 from mx_symbol.passes.bound_graph import BoundGraph
 from mx_symbol.runtime.program import Compiled
 
-#: an array that is made for each call: its place among the program's arrays, shape, type
-_New = tuple[int, tuple[int, ...], str]
+#: an array that is made for each call: shape, context, type
+_New = tuple[tuple[int, ...], Context, str]
 
 
 class Signature:
@@ -62,73 +63,61 @@ class Signature:
         self.grads = tuple(grads)
         self.repeatable = repeatable
         self.compiled = compiled
-        self.arena_shape = (compiled.arena_bytes,) if compiled.arena_bytes else ()
-        self._program = compiled.program
         self._memo = compiled.program.memo()
         self._is_train = is_train
         self._other = other
         self._back: tuple[Any, Any] | None = None
-        self._graph = graph
-        self._place = {entry: i for i, entry in enumerate(compiled.entries)}
-        self._inputs = [(self._place[e], i) for i, e in enumerate(inputs) if e in self._place]
-        self._outputs = [self._new(entry) for entry in graph.heads]
-        self._head_grads = [
-            (self._place[e], i) for i, e in enumerate(head_grads) if e is not None and e in self._place
-        ]
-        self._grads = [(*self._new(e), i) for i, e in enumerate(grads) if e is not None]
+        self._calls = self._made_calls(graph, inputs, head_grads, prepared)
+        #: starts the program on new outputs: (inputs, arena or None for a new one) -> (all arrays, outputs)
+        self.forward = self._calls.forward
+
+    def _made_calls(
+        self,
+        graph: BoundGraph,
+        inputs: Sequence[Entry],
+        head_grads: Sequence[Entry | None],
+        prepared: Mapping[Entry, NDArray],
+    ) -> _core.Calls:
+        compiled, context = self.compiled, self.context
+        place = {entry: i for i, entry in enumerate(compiled.entries)}
+
+        def new(entry: Entry) -> _New:
+            spec = graph.specs[entry]
+            return tuple(spec.shape), context, dtypes.name(spec.dtype)
+
         # Forward does not touch gradients, so that arrays without memory stand for them.
-        self._template: list[Any] = [prepared.get(entry) for entry in compiled.entries]
-        for entry in (*head_grads, *grads):
-            if entry is not None and entry in self._place:
-                place, shape, dtype = self._new(entry)
-                self._template[place] = nd.empty(shape, context, dtype)
-        if compiled.arena_bytes:
-            self._template.append(None)
-
-    def _new(self, entry: Entry) -> _New:
-        spec = self._graph.specs[entry]
-        return self._place[entry], tuple(spec.shape), dtypes.name(spec.dtype)
-
-    def forward(self, args: Sequence[NDArray], arena: NDArray | None) -> tuple[list[NDArray], list[NDArray]]:
-        """Starts the program on new outputs; all its arrays, and the outputs."""
-        arrays = self._template.copy()
-        for place, i in self._inputs:
-            arrays[place] = args[i]
-        outputs = []
-        for place, shape, dtype in self._outputs:
-            made = arrays[place] = nd.empty(shape, self.context, dtype)
-            outputs.append(made)
-        if self.compiled.arena_bytes:
-            arrays[-1] = arena
-        self._program.start(arrays, self._memo, 0)
-        return arrays, outputs
-
-    def run(self, args: Sequence[NDArray], arena: NDArray | None) -> list[NDArray]:
-        """The outputs as new arrays."""
-        return self.forward(args, arena)[1]
+        kept: list[Any] = [prepared.get(entry) for entry in compiled.entries]
+        for entry in (*head_grads, *self.grads):
+            if entry is not None and entry in place:
+                kept[place[entry]] = nd.empty(*new(entry))
+        arena = ((compiled.arena_bytes,), context, "uint8") if compiled.arena_bytes else None
+        if arena is not None:
+            kept.append(None)
+        return _core.Calls(
+            compiled.program,
+            self._memo,
+            nd.empty,
+            kept,
+            [(place[e], i) for i, e in enumerate(inputs) if e in place],
+            [(place[e], i, new(e)) for i, e in enumerate(graph.heads)],
+            arena,
+            [(place[e], i) for i, e in enumerate(head_grads) if e is not None and e in place],
+            [(place[e], i, new(e)) for i, e in enumerate(self.grads) if e is not None],
+        )
 
     def backward(
         self,
-        forward: Sequence[NDArray],
+        forward: list[NDArray],
         head_grads: Sequence[NDArray],
         targets: Sequence[NDArray | None],
     ) -> list[NDArray | None]:
         """Starts the second part on the arrays of the first; the gradients of inputs, in targets where there are."""
-        arrays = list(forward)
-        for place, i in self._head_grads:
-            arrays[place] = head_grads[i]
-        made: list[NDArray | None] = [None] * len(targets)
-        for place, shape, dtype, i in self._grads:
-            target = targets[i]
-            made[i] = arrays[place] = nd.empty(shape, self.context, dtype) if target is None else target
-        program, memo = self._program, self._memo
-        if self._other is not None and autograd.is_training() != self._is_train:
-            if self._back is None:
-                found = self._other().program
-                self._back = found, found.memo()
-            program, memo = self._back
-        program.start(arrays, memo, 1)
-        return made
+        if self._other is None or autograd.is_training() == self._is_train:
+            return self._calls.backward(forward, head_grads, targets)
+        if self._back is None:
+            found = self._other().program
+            self._back = found, found.memo()
+        return self._calls.backward(forward, head_grads, targets, *self._back)
 
 
 class RecordedCall:
@@ -144,12 +133,12 @@ class RecordedCall:
         Gradients that can be differentiated, from the signature, the inputs and the gradients of the outputs.
     """
 
-    __slots__ = ("_arena", "_arrays", "_inputs", "_kept", "_lock", "_second_order", "_signature", "_spent")
+    __slots__ = ("_arrays", "_inputs", "_kept", "_lock", "_second_order", "_signature", "_spent")
 
     def __init__(
         self,
         signature: Signature,
-        args: Sequence[NDArray],
+        args: tuple[NDArray, ...],
         lock: AbstractContextManager[object],
         second_order: Callable[[Signature, Sequence[NDArray], Sequence[NDArray]], list[NDArray | None]],
     ) -> None:
@@ -160,12 +149,10 @@ class RecordedCall:
         self._spent = False
         self._kept: NDArray | None = None
         self._arrays: list[NDArray] = []
-        shape = signature.arena_shape
-        self._arena = nd.empty(shape, signature.context, "uint8") if shape else None
 
     def outputs(self) -> list[NDArray]:
         """Runs forward and records it."""
-        self._arrays, outputs = self._signature.forward(self._inputs, self._arena)
+        self._arrays, outputs = self._signature.forward(self._inputs, None)
         # What this call keeps must not hold the node that holds the call.
         results = [each.detach() for each in outputs]
         record_custom(list(self._inputs), results, self._backward, True)
@@ -181,8 +168,8 @@ class RecordedCall:
         if autograd.is_recording():  # with create_graph, as a call of the gradient graph
             return self._second_order(self._signature, self._inputs, grads)
         with self._lock:
-            if self._arena is not None:
-                self._renew(self._arena, retained)
+            if self._signature.compiled.arena_bytes:
+                self._renew(self._arrays[-1], retained)
             return self._signature.backward(self._arrays, grads, targets)
 
     def _renew(self, arena: NDArray, retained: bool) -> None:
