@@ -73,6 +73,12 @@ def fuzz(session: nox.Session) -> None:
     run_python(session, ALL, *script, *(session.posargs or ["1000000"]))
 
 
+@nox.session
+def files(session: nox.Session) -> None:
+    """Damaged files of every format in guarded processes; `-- 100000 --seed 7`."""
+    run_python(session, ALL, "tests/fuzz/fuzz_files.py", *(session.posargs or ["1000000"]))
+
+
 @nox.session(venv_backend="none")
 def isolated(session: nox.Session) -> None:
     """Each package, or those named, installed with only what it declares; its own tests run."""
