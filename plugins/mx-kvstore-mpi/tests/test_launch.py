@@ -144,6 +144,18 @@ def test_a_program_that_is_not_there_is_told() -> None:
     )
     assert done.returncode == 127 and "Traceback" not in done.stderr, done.stderr
     assert done.stderr.startswith("mx launch: cannot start '/no/such program': ")
+    assert "for Python" not in done.stderr
+
+
+@pytest.mark.parametrize("path", ["train.py", "./train.py"])
+def test_a_file_for_python_is_told_how_it_starts(path: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    words = [*MX, "launch", "-n", "1", path, "--epochs", "3"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 127
+    assert done.stderr.rstrip().endswith(
+        f"; it is a file for Python: mx launch … python {path} --epochs 3"
+    ), done.stderr
 
 
 def test_ends_are_described() -> None:

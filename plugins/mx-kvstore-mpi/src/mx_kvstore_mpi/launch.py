@@ -157,7 +157,7 @@ class Launch:
             _say(f"stopped by {signal.Signals(stopped).name}")
         except OSError as error:
             self._failed = 127
-            _say(f"cannot start {shlex.join(self._plan.command)}: {error}")
+            _say(f"cannot start {shlex.join(self._plan.command)}: {error}{_hint(self._plan.command)}")
         finally:
             for number in before:
                 signal.signal(number, signal.SIG_IGN)  # nothing interrupts the end
@@ -182,6 +182,13 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def _say(text: str) -> None:
     print(f"mx launch: {text}", file=sys.stderr, flush=True)
+
+
+def _hint(command: Sequence[str]) -> str:
+    """What to type where a command is a program for Python that is no command by itself."""
+    if command[0].endswith(".py") and os.path.isfile(command[0]):
+        return f"; it is a file for Python: mx launch … python {shlex.join(command)}"
+    return ""
 
 
 def _own_address(hosts: Sequence[str]) -> str:
