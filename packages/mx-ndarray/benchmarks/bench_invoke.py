@@ -4,6 +4,9 @@
 Every framework runs in processes of its own, in turns; the best turn counts. MXNet 1.9.1 needs an
 old Python, which MX_BENCH_MXNET_PYTHON names; MX_BENCH_TORCH_PYTHON may name one that has PyTorch.
 The calls are in imperative/cases.py.
+
+Then what a call with a new shape costs the calling thread, beside its limit: a ratio below 1 is above the limit. Those
+are in imperative/new_shapes.py; the last ones make a primitive of oneDNN, which takes longer.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ from mx_core.testing.benchmark import record
 TURNS = 3
 BASELINES = ("NumPy", "PyTorch", "MXNet 1.9.1")
 _CASES = Path(__file__).parent / "imperative" / "cases.py"
+_NEW_SHAPES = Path(__file__).parent / "imperative" / "new_shapes.py"
+#: processor time of the calling thread for a call with a new shape
+NEW_SHAPE_LIMIT = 50  # microseconds
 
 
 def measure(framework: str) -> dict[str, float]:
@@ -39,6 +45,16 @@ def measure(framework: str) -> dict[str, float]:
     return figures
 
 
+def new_shapes() -> dict[str, float]:
+    """Microseconds of processor time per call; the best of the turns, each in a process of its own."""
+    best: dict[str, float] = {}
+    for _ in range(TURNS):
+        run = subprocess.run([sys.executable, str(_NEW_SHAPES)], capture_output=True, text=True, check=True)
+        for name, value in json.loads(run.stdout).items():
+            best[name] = min(value, best.get(name, value))
+    return best
+
+
 def main() -> None:
     """Measures and prints."""
     best: dict[str, dict[str, float]] = {}
@@ -56,6 +72,9 @@ def main() -> None:
     for baseline in BASELINES:
         if not best[baseline]:
             print(f"{baseline} is not installed")
+    for name, value in new_shapes().items():
+        limit = f"limit of {NEW_SHAPE_LIMIT} us"
+        record(f"{name}, a new shape", value, "us", baseline=limit, ratio=NEW_SHAPE_LIMIT / value)
 
 
 if __name__ == "__main__":

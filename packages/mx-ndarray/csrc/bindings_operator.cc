@@ -17,6 +17,7 @@ uint64_t next_key() noexcept {
   return ++key;
 }
 
+// Shape and type of each.
 py::tuple describe(Array* const* arrays, uint32_t n) {
   py::tuple specs(n);
   for (uint32_t i = 0; i < n; ++i) {
@@ -130,28 +131,38 @@ void check_indices(const std::string& name, const Call& call) {
   if (!valid) throw Error(MX_ERROR_INDEX, "[" + name + "] declares indices of tensors it has not");
 }
 
-py::object make_call(const std::string& name, std::pair<int32_t, int32_t> context,
-                     const py::sequence& inputs, const py::sequence& outputs,
-                     const py::dict& facts, const py::object& plan, const py::object& function) {
+// What a call needs to know of its operator and parameters and does not depend on shapes.
+struct CallFacts {
+  std::string name;
+  uint32_t visible_outputs;
+  std::vector<uint32_t> mutated;
+  std::vector<std::pair<uint32_t, uint32_t>> inplace;
+  uint32_t n_scalars;
+  bool dynamic_output;
+  std::vector<uint32_t> shape_only;
+};
+
+py::object make_call(const CallFacts& facts, std::pair<int32_t, int32_t> context,
+                     const py::sequence& inputs, const py::sequence& outputs, std::string kernel,
+                     uint64_t random_blocks, const py::object& plan, const py::object& function) {
   Ref<Call> call = Ref<Call>::adopt(new Call);
   const mx_engine_api* engine = Runtime::instance().engine();
-  call->name = engine->intern(engine->self, name.c_str());
+  call->name = engine->intern(engine->self, facts.name.c_str());
   call->context = {context.first, context.second};
   call->inputs = specs_from(inputs);
   call->outputs = specs_from(outputs);
-  call->visible_outputs = facts["visible_outputs"].cast<uint32_t>();
-  call->mutated = facts["mutated"].cast<std::vector<uint32_t>>();
-  call->inplace = facts["inplace"].cast<std::vector<std::pair<uint32_t, uint32_t>>>();
-  call->n_scalars = facts["n_scalars"].cast<uint32_t>();
-  call->random_blocks = facts["random_blocks"].cast<uint64_t>();
-  call->dynamic_output = facts["dynamic_output"].cast<bool>();
-  const auto shape_only = facts["shape_only"].cast<std::vector<uint32_t>>();
-  if (!shape_only.empty()) {
+  call->visible_outputs = facts.visible_outputs;
+  call->mutated = facts.mutated;
+  call->inplace = facts.inplace;
+  call->n_scalars = facts.n_scalars;
+  call->random_blocks = random_blocks;
+  call->dynamic_output = facts.dynamic_output;
+  if (!facts.shape_only.empty()) {
     call->shape_only.assign(call->inputs.size(), false);
-    for (const uint32_t i : shape_only) call->shape_only.at(i) = true;
+    for (const uint32_t i : facts.shape_only) call->shape_only.at(i) = true;
   }
-  call->kernel = facts["kernel"].cast<std::string>();
-  check_indices(name, *call);
+  call->kernel = std::move(kernel);
+  check_indices(facts.name, *call);
   if (!plan.is_none()) {
     // mx_core.kernels has checked it.
     auto* native = static_cast<mx_plan*>(PyCapsule_GetPointer(plan.ptr(), MX_PLAN_CAPSULE));
@@ -227,12 +238,18 @@ Ref<Params> PyOperator::scalar_params(double number, bool recording, bool* exact
 }
 
 Ref<Call> PyOperator::prepare(const Signature& signature) {
+  const uint32_t n = signature.n_inputs;
+  py::tuple shapes(n);
+  py::tuple types(n);
+  for (uint32_t i = 0; i < n; ++i) {
+    shapes[i] = shape_tuple(signature.inputs[i]->shape());
+    types[i] = py::int_(signature.inputs[i]->dtype());
+  }
   const py::object outputs = signature.n_outputs == 0
                                  ? py::object(py::none())
                                  : py::object(describe(signature.outputs, signature.n_outputs));
   return call_from(hooks().prepare(
-      property, static_cast<PyParams*>(signature.params)->instance,
-      describe(signature.inputs, signature.n_inputs), outputs,
+      property, static_cast<PyParams*>(signature.params)->instance, shapes, types, outputs,
       py::make_tuple(signature.context.type, signature.context.id), signature.is_train));
 }
 
@@ -280,16 +297,26 @@ OperatorLibrary& library() noexcept {
 }
 
 void register_operator(py::module_& module) {
+  py::class_<CallFacts>(module, "CallFacts", "What prepared calls know of an operator and its parameters.")
+      .def(py::init([](std::string name, uint32_t visible_outputs, std::vector<uint32_t> mutated,
+                       std::vector<std::pair<uint32_t, uint32_t>> inplace, uint32_t n_scalars,
+                       bool dynamic_output, std::vector<uint32_t> shape_only) {
+             return CallFacts{std::move(name), visible_outputs, std::move(mutated), std::move(inplace),
+                              n_scalars,       dynamic_output,  std::move(shape_only)};
+           }),
+           py::kw_only(), py::arg("name"), py::arg("visible_outputs"), py::arg("mutated"),
+           py::arg("inplace"), py::arg("n_scalars"), py::arg("dynamic_output"), py::arg("shape_only"));
   module.def(
       "make_call",
-      [](const std::string& name, std::pair<int32_t, int32_t> context, const py::sequence& inputs,
-         const py::sequence& outputs, const py::dict& facts, const py::object& plan,
-         const py::object& function) {
-        return translated(
-            [&] { return make_call(name, context, inputs, outputs, facts, plan, function); });
+      [](const CallFacts& facts, std::pair<int32_t, int32_t> context, const py::sequence& inputs,
+         const py::sequence& outputs, std::string kernel, uint64_t random_blocks,
+         const py::object& plan, const py::object& function) {
+        return translated([&] {
+          return make_call(facts, context, inputs, outputs, std::move(kernel), random_blocks, plan, function);
+        });
       },
-      py::arg("name"), py::arg("context"), py::arg("inputs"), py::arg("outputs"), py::arg("facts"),
-      py::arg("plan"), py::arg("function"), "A prepared call as capsule mx.call.v1.");
+      py::arg("facts"), py::arg("context"), py::arg("inputs"), py::arg("outputs"), py::arg("kernel"),
+      py::arg("random_blocks"), py::arg("plan"), py::arg("function"), "A prepared call as capsule mx.call.v1.");
   module.def(
       "forget_operators",
       [] {

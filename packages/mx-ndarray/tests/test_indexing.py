@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from mx_core.errors import IndexOutOfBoundsError, MXNetError
-from mx_ndarray import autograd, nd
+from mx_ndarray import autograd, indexing, nd
 
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=5)
 
@@ -246,3 +246,13 @@ def test_everything_of_a_scalar_is_its_element() -> None:
     assert float(a.asscalar()) == 7
     with pytest.raises(IndexError):
         a[0:1]
+
+
+@pytest.mark.parametrize("key", [np.s_[:, 1:3], np.s_[:, 1], np.s_[..., 1:5:2], np.s_[0:2, :, None]])
+def test_parts_have_the_same_parameters_whatever_the_extent_of_whole_axes(key: Any) -> None:
+    made = []
+    for shape in ((3, 7), (5, 7)) if key != np.s_[0:2, :, None] else ((3, 6), (3, 7)):
+        region = indexing.resolve(key, shape)
+        assert region is not None
+        made.append(region.slice_arguments(shape))
+    assert made[0] == made[1]

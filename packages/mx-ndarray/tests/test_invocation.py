@@ -11,7 +11,7 @@ import pytest
 
 from mx_core import context, kernels, operators
 from mx_core.errors import ArgumentError, DTypeError, MXNetError, ShapeError
-from mx_ndarray import NDArray, _core, autograd, nd, prepare_call
+from mx_ndarray import NDArray, _core, autograd, invocation, nd, prepare_call
 from mx_ndarray.invocation import as_context, bind
 
 
@@ -28,6 +28,23 @@ def test_a_signature_is_prepared_once() -> None:
     nd.test_reversed(nd.ones((3, 2)))
     nd.test_reversed(nd.ones((2, 3), dtype="int32"))
     assert signatures("test_reversed") == before + 3
+
+
+def test_a_new_shape_infers_no_types_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    nd.zeros((2, 3)), nd.full((2,), 1.5), nd.ones((2,), dtype="int32"), nd.test_reversed(nd.empty((2, 3)))
+    inferred: list[str] = []
+
+    def infer_types(op: Any, *rest: Any) -> Any:
+        inferred.append(op.name)
+        return found(op, *rest)
+
+    found = invocation.infer_types
+    monkeypatch.setattr(invocation, "infer_types", infer_types)
+    for n in range(301, 320):
+        nd.zeros((n, 2)), nd.full((n,), 1.5), nd.ones((n,), dtype="int32"), nd.test_reversed(nd.empty((n,)))
+    assert inferred == []
+    assert nd.ones((321,), dtype="int8").dtype == np.int8  # another type is inferred
+    assert inferred in ([], ["_ones"])
 
 
 def test_run_time_scalars_prepare_nothing_anew() -> None:

@@ -21,5 +21,15 @@ def exits_refused(what: str) -> Iterator[None]:
     try:
         yield
     except SystemExit as error:
-        let_pass(error)
-        raise PluginError(f"{what} ends the program: {error!r}") from error
+        raise refusal(what, error) from error
+
+
+def refusal(what: str, error: SystemExit) -> PluginError:
+    """What stands for a `sys.exit` of a plug-in; where a block would cost too much, callers catch it themselves.
+
+    Raises
+    ------
+    SystemExit  a handler of a signal has raised it
+    """
+    let_pass(error)
+    return PluginError(f"{what} ends the program: {error!r}")

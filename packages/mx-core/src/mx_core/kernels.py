@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mx_core import dtypes
+from mx_core import _native, dtypes, plugins
 from mx_core.errors import (
     AbiError,
     ArgumentError,
@@ -20,7 +20,7 @@ from mx_core.errors import (
     OutOfMemoryError,
     PluginError,
 )
-from mx_core.exits import exits_refused
+from mx_core.exits import refusal
 from mx_core.forks import first_use
 from mx_core.operator.declaration import ReferenceContext
 from mx_core.signals import let_pass
@@ -103,8 +103,6 @@ class Prepared:
 
 def candidates(op: Operator, device: str) -> list[KernelSpec]:
     """Kernels and generators for an operator on a device, best first; the reference last."""
-    from mx_core import plugins
-
     kernels = plugins.registry("kernels").items()
     generators = plugins.registry("kernel_generators").items()
     known = _candidates.get((op, device))
@@ -162,8 +160,14 @@ def _with_plugin(spec: KernelSpec, plugin: str) -> KernelSpec:
 def _generated(op: Elementwise[Any], generator: Any, plugin: str) -> KernelSpec:
     from mx_core.operator.tracing import expression_of
 
+    last: tuple[Params | None, Any] = None, None  # the next shape often has the same parameters
+
     def make(call: KernelCall) -> Any:
-        expression = expression_of(op, call.params)
+        nonlocal last
+        known, expression = last
+        if known is not call.params:
+            expression = expression_of(op, call.params)
+            last = call.params, expression
         if expression is None:  # not elementwise with these parameters
             return None
         return generator.make(expression, call)
@@ -241,8 +245,6 @@ class _Broken(Exception):
 
 
 def _set_aside(spec: KernelSpec, broken: _Broken) -> None:
-    from mx_core import plugins
-
     error = broken.__cause__
     for kind, name in (
         ("kernels", f"{spec.op}/{spec.device}/{spec.variant}"),
@@ -254,8 +256,6 @@ def _set_aside(spec: KernelSpec, broken: _Broken) -> None:
 
 
 def _preferred(call: KernelCall, ordered: list[KernelSpec]) -> list[KernelSpec]:
-    from mx_core import plugins
-
     chosen = plugins.select_kernel(call.op, call, ordered)
     if chosen is None or chosen not in ordered:
         return ordered
@@ -265,10 +265,13 @@ def _preferred(call: KernelCall, ordered: list[KernelSpec]) -> list[KernelSpec]:
 def _made(spec: KernelSpec, call: KernelCall) -> Prepared | None:
     """The kernel's plan, None if it declines. A kernel that fails is told apart from one that refuses."""
     try:
-        with first_use, exits_refused(f"kernel {spec.variant!r}"):
-            if spec.supports is not None and not spec.supports(call):
-                return None
-            return _planned(spec, call)
+        with first_use:
+            try:
+                if spec.supports is not None and not spec.supports(call):
+                    return None
+                return _planned(spec, call)
+            except SystemExit as error:
+                raise refusal(f"kernel {spec.variant!r}", error) from error
     except OperatorError:  # the fault is the declaration's, whichever kernel is asked
         raise
     except (AbiError, PluginError) as error:
@@ -289,8 +292,6 @@ def _planned(spec: KernelSpec, call: KernelCall) -> Prepared | None:
     made = spec.make(call)
     if made is None:
         return None
-    from mx_core import _native
-
     name = _native.capsule_name(made)
     if name is None:
         if not callable(made):
@@ -311,12 +312,17 @@ def _planned(spec: KernelSpec, call: KernelCall) -> Prepared | None:
 
 
 def _device(context: Context) -> str:
+    if context.device_typeid == _CPU:
+        return "cpu"
     name = context.device_type
     return "cpu" if name.startswith("cpu") else name
 
 
+#: type of the device `cpu`
+_CPU = 1
+
+
 def _nothing(call: KernelCall, device: str, ordered: Sequence[KernelSpec]) -> str:
-    from mx_core import plugins
     from mx_core.services import DEVICE_INSTALL
 
     types = ", ".join(map(str, call.inputs))

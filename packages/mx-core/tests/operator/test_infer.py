@@ -6,6 +6,8 @@ import pytest
 from mx_core import dtypes
 from mx_core.errors import DTypeError, OperatorError, ShapeError
 from mx_core.operator import Operator, infer_shapes, infer_types
+from mx_core.operator.infer import infer_outputs, tensors_of
+from mx_core.plugins import Entry
 
 
 def test_equal_shapes_flow_both_ways(ops: Any) -> None:
@@ -106,3 +108,70 @@ def test_a_tensor_that_an_operator_does_not_have_is_told(rule: str, ask: Any) ->
         match=rf"^\[test_typo\] {rule} asks for 'outptu', the tensors are data, output; did you mean 'output'\?$",
     ):
         infer(op, op.Param(), [None])
+
+
+class Counted(Operator):
+    """Counts how often its rule runs."""
+
+    name = "test_counted"
+    differentiable = False
+    runs = 0
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        type(self).runs += 1
+        s.assign("output", s.get("data"))
+
+
+def outputs_of(op: Any, shapes: list[tuple[int, ...]]) -> Any:
+    return infer_outputs(op, op.Param(), tensors_of(op, op.Param(), len(shapes)), shapes)
+
+
+def test_a_rule_runs_once_where_it_says_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    op = Counted()
+    assert outputs_of(op, [(2, 3)]) == ((2, 3),)
+    assert Counted.runs == 1
+    assert infer_shapes(op, op.Param(), [(2, 3)])[1] == ((2, 3),)
+    assert Counted.runs == 3
+
+
+def test_equal_shapes_need_no_rule(ops: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    op = ops["test_product"]
+    assert outputs_of(op, [(2, 1), (1, 3)]) == ((2, 3),)
+    with pytest.raises(ShapeError, match=r"\[2,3\] \[4\]"):
+        outputs_of(op, [(2, 3), (4,)])
+    monkeypatch.setattr("mx_core.operator.simple.broadcast_shapes", None)
+    assert outputs_of(op, [(2, 3), (2, 3)]) == ((2, 3),)
+
+
+class TakesBack(Operator):
+    """A rule that contradicts what it has said."""
+
+    name = "test_takes_back"
+    differentiable = False
+
+    def infer_shape(self, p: Any, s: Any) -> None:
+        if s.known("output") is not None:
+            s.assign("data", (7,))
+        s.assign("output", s.get("data"))
+
+
+def test_a_strangers_rule_sees_its_own_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    op = TakesBack()
+    entry: Any = Entry("operators", "test_takes_back", op, "a stranger", "")
+    monkeypatch.setattr(op, "brought_by", entry)
+    with pytest.raises(ShapeError, match="expected shape"):
+        outputs_of(op, [(2, 3)])
+
+
+def test_outputs_that_depend_on_values_stay_unknown() -> None:
+    class Found(Operator):
+        """As many elements as there are."""
+
+        name = "test_found"
+        differentiable = False
+        dynamic_output = True
+
+        def infer_shape(self, p: Any, s: Any) -> None:
+            s.assign("output", (-1, 2))
+
+    assert outputs_of(Found(), [(2, 3)]) == ((-1, 2),)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -100,12 +100,28 @@ def waitall() -> None:
 def take_array(array: NDArrayBase, other: NDArrayBase) -> None:
     """Makes an array without elements the same as another one: how pickles of MXNet are read."""
 
+class CallFacts:
+    """What prepared calls know of an operator and its parameters."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        visible_outputs: int,
+        mutated: Sequence[int],
+        inplace: Sequence[tuple[int, int]],
+        n_scalars: int,
+        dynamic_output: bool,
+        shape_only: Sequence[int],
+    ) -> None: ...
+
 def make_call(
-    name: str,
+    facts: CallFacts,
     context: tuple[int, int],
     inputs: Sequence[tuple[tuple[int, ...], int]],
     outputs: Sequence[tuple[tuple[int, ...], int]],
-    facts: Mapping[str, Any],
+    kernel: str,
+    random_blocks: int,
     plan: object | None,
     function: Callable[..., Any] | None,
 ) -> object: ...

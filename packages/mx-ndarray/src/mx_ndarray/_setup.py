@@ -25,7 +25,7 @@ class Hooks:
     """The Python side of native code."""
 
     array_class: type[NDArray]
-    #: (operator, parameters, inputs, outputs, context, is_train) -> call capsule
+    #: (operator, parameters, shapes and types of inputs, outputs, context, is_train) -> call capsule
     prepare: Callable[..., object]
     #: (operator, args, kwargs) -> Binding
     bind: Callable[..., invocation.Binding]

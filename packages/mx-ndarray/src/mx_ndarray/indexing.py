@@ -55,12 +55,12 @@ class Region:
             position = position * dim + start
         return position
 
-    def slice_arguments(self) -> dict[str, Any]:
-        """Parameters of the operator `slice`."""
+    def slice_arguments(self, dims: tuple[int, ...]) -> dict[str, Any]:
+        """Parameters of the operator `slice`, the same ones for all extents of axes that are taken whole."""
         ends: list[int | None] = []
-        for start, step, length in zip(self.starts, self.steps, self.lengths, strict=True):
+        for start, step, length, dim in zip(self.starts, self.steps, self.lengths, dims, strict=True):
             end = start + step * length
-            ends.append(None if end < 0 else end)
+            ends.append(None if end < 0 or (step == 1 and length == dim) else end)
         arguments: dict[str, Any] = {"begin": self.starts, "end": tuple(ends)}
         if any(step != 1 for step in self.steps):
             arguments["step"] = self.steps
@@ -136,10 +136,10 @@ def get(array: NDArray, key: Any) -> NDArray:
         view = _view(array, region, region.lengths)
         if _core.is_recording() and array._recorded and view.size:
             op = operators.get("slice")
-            params = op.Param.parse(region.slice_arguments(), op="slice")
+            params = op.Param.parse(region.slice_arguments(dims), op="slice")
             _core.record_view(op, params, array, view)
     else:
-        view = function("slice")(array, **region.slice_arguments())
+        view = function("slice")(array, **region.slice_arguments(dims))
     return view if region.shape == region.lengths else with_shape(view, region.shape)
 
 
@@ -177,11 +177,11 @@ def put(array: NDArray, key: Any, value: Any) -> None:
     elif region.contiguous(dims) and not recorded:
         _fill(_view(array, region, region.shape), value)
     elif isinstance(value, _NUMBERS):
-        settings = region.slice_arguments()
+        settings = region.slice_arguments(dims)
         function("_slice_assign_scalar")(array, scalar=float(value), out=array, **settings)
     else:
         part = with_shape(_fitted(value, array, region.shape), region.lengths)
-        function("_slice_assign")(array, part, out=array, **region.slice_arguments())
+        function("_slice_assign")(array, part, out=array, **region.slice_arguments(dims))
 
 
 def _fitted(value: Any, like: NDArray, shape: tuple[int, ...]) -> NDArray:

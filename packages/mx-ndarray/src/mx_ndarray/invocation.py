@@ -14,6 +14,7 @@ from mx_core.context import Context
 from mx_core.errors import ArgumentError, NoKernelError, ShapeError
 from mx_core.kernels import TensorSpec
 from mx_core.operator import Operator, Params, infer_shapes, infer_types
+from mx_core.operator.infer import Tensors, infer_outputs, tensors_of
 from mx_ndarray import _core
 
 Spec = tuple[tuple[int, ...], int]
@@ -177,16 +178,20 @@ def scalar_params(op: Operator, value: Any) -> Params:
     return params
 
 
+#: member of parameters: others that differ from them in the shape of the result alone
+_ALIKE = "_alike"
+
+
 @lru_cache(maxsize=512)
 def _unshaped(op: Operator, dtype: int) -> dict[str, Any]:
-    """The parameters of an operator without inputs but for their shape."""
+    """The members of the parameters of an operator without inputs, but for their shape."""
     settings: dict[str, Any] = {"shape": ()}
     if dtype >= 0:
         settings["dtype"] = dtypes.name(dtype)
     if op.name == "_full":
         settings["value"] = 0.0  # given as a run-time scalar by every call
     params: Params = op.Param.parse(settings, op=op.name)
-    return vars(params)
+    return vars(params) | {_ALIKE: params}
 
 
 def shaped_params(op: Operator, shape: tuple[int, ...], dtype: int) -> Params:
@@ -206,10 +211,37 @@ def dtype_codes() -> dict[Any, int]:
     return codes | {np.dtype(name).type: codes[name] for name in own}
 
 
+class _Rule(NamedTuple):
+    """What preparing a call needs and no shape changes."""
+
+    tensors: Tensors
+    #: of each output; None: the rule cannot tell
+    types: tuple[int | None, ...]
+    context: Context
+    facts: _core.CallFacts
+
+
+@lru_cache(maxsize=4096)
+def _rule(
+    op: Operator,
+    params: Params,
+    inputs: tuple[int, ...],
+    outputs: tuple[int | None, ...] | None,
+    context: tuple[int, int],
+) -> _Rule:
+    """The same for all calls with inputs, and given outputs, of these types."""
+    tensors = tensors_of(op, params, len(inputs))
+    given = (outputs or ())[: len(tensors.outputs)]
+    given += (None,) * (len(tensors.outputs) - len(given))
+    types = infer_types(op, params, inputs, given)[1]
+    return _Rule(tensors, types, make_context(*context), _facts(op, params))
+
+
 def prepare(
     op: Operator,
     params: Params,
-    inputs: Sequence[Spec],
+    inputs: tuple[tuple[int, ...], ...],
+    types: tuple[int, ...],
     outputs: Sequence[Spec] | None,
     context: tuple[int, int],
     is_train: bool,
@@ -218,49 +250,52 @@ def prepare(
 
     Parameters
     ----------
-    inputs, outputs : shape and type code of each; outputs are the given visible ones, or None
+    inputs, types : shape and type code of each input
+    outputs : shape and type code of the given visible ones, or None
     """
-    n_outputs = len(op.outputs(params))
-    given: list[Spec | None] = [None] * n_outputs
-    if outputs is not None:
-        given[: len(outputs)] = list(outputs)[:n_outputs]
-    known = [None if g is None or op.dynamic_output else g[0] for g in given]
-    _, shapes = infer_shapes(op, params, [shape for shape, _ in inputs], known)
-    types = _types(
-        op, params, tuple(dtype for _, dtype in inputs), tuple(g if g is None else g[1] for g in given)
-    )
+    given = None if outputs is None else tuple([dtype for _, dtype in outputs])
+    rule = _rule(op, vars(params).get(_ALIKE, params), types, given, context)
+    shapes: Sequence[tuple[int, ...] | None]
+    if outputs is None:
+        shapes = infer_outputs(op, params, rule.tensors, inputs)
+    elif rule.tensors.alike and len(outputs) == len(rule.types) and _all_of(inputs[0], inputs, outputs):
+        shapes = [inputs[0]] * len(outputs)
+    else:
+        known: list[tuple[int, ...] | None] = [None] * len(rule.types)
+        if not op.dynamic_output:
+            known[: len(outputs)] = [shape for shape, _ in outputs][: len(known)]
+        shapes = infer_shapes(op, params, inputs, known)[1]
+    specs = [TensorSpec(shape, dtype) for shape, dtype in zip(inputs, types, strict=True)]
     made = []
-    for name, shape, dtype in zip(op.outputs(params), shapes, types, strict=True):
+    for name, shape, dtype in zip(rule.tensors.outputs, shapes, rule.types, strict=True):
         if shape is None or -1 in shape:
             if not op.dynamic_output:
                 raise ShapeError(f"[{op.name}] {name}: the shape cannot be inferred, got {shape}")
             shape = ()
         made.append(TensorSpec(shape, 0 if dtype is None else dtype))
-    specs = [TensorSpec(shape, dtype) for shape, dtype in inputs]
-    return prepare_call(op, params, specs, made, make_context(*context), is_train)
+    prepared = _prepared(op, params, specs, made, rule.context, is_train)
+    return _made(rule.facts, op, params, specs, made, context, prepared)
+
+
+def _all_of(shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]], outputs: Sequence[Spec]) -> bool:
+    """Whether all of them have a shape."""
+    return all([each == shape for each in inputs]) and all([each == shape for each, _ in outputs])
 
 
 @lru_cache(maxsize=4096)
-def _types(
-    op: Operator, params: Params, inputs: tuple[int, ...], outputs: tuple[int | None, ...]
-) -> tuple[int | None, ...]:
-    """Types of the outputs, which do not depend on shapes."""
-    return infer_types(op, params, inputs, outputs)[1]
-
-
-@lru_cache(maxsize=4096)
-def _facts(op: Operator, params: Params) -> dict[str, Any]:
+def _facts(op: Operator, params: Params) -> _core.CallFacts:
     """What native code needs to know of a call and does not depend on shapes."""
     n_inputs = len(op.inputs(params))
     auxiliary = range(n_inputs, n_inputs + len(op.aux(params)))
-    return {
-        "visible_outputs": op.num_visible_outputs(params),
-        "mutated": [*auxiliary, *op.mutated_inputs(params)],
-        "inplace": list(op.inplace(params)),
-        "n_scalars": len(params.scalars),
-        "dynamic_output": op.dynamic_output,
-        "shape_only": sorted(op.shape_only_inputs(params)),
-    }
+    return _core.CallFacts(
+        name=op.name,
+        visible_outputs=op.num_visible_outputs(params),
+        mutated=[*auxiliary, *op.mutated_inputs(params)],
+        inplace=list(op.inplace(params)),
+        n_scalars=len(params.scalars),
+        dynamic_output=op.dynamic_output,
+        shape_only=sorted(op.shape_only_inputs(params)),
+    )
 
 
 def prepare_call(
@@ -284,30 +319,57 @@ def prepare_call(
     ------
     NoKernelError  nothing computes it on this device
     """
-    on_host = ctx.device_type.startswith("cpu")
+    prepared = _prepared(op, params, inputs, outputs, ctx, is_train, prepared)
+    place = (ctx.device_typeid, ctx.device_id)
+    return _made(_facts(op, params), op, params, inputs, outputs, place, prepared)
+
+
+def _prepared(
+    op: Operator,
+    params: Params,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    ctx: Context,
+    is_train: bool,
+    prepared: kernels.Prepared | None = None,
+) -> kernels.Prepared:
+    """The kernel of a signature: `prepared`, or the one that is chosen."""
     try:
         if prepared is None:
             prepared = kernels.prepare(op, params, inputs, outputs, ctx, is_train)
     except NoKernelError as error:
-        raise error if on_host else NoKernelError(f"{str(error).rstrip('.')}{_CURE}") from None
-    if prepared.function is not None and not on_host:
+        raise error if _on_host(ctx) else NoKernelError(f"{str(error).rstrip('.')}{_CURE}") from None
+    if prepared.function is not None and not _on_host(ctx):
         raise NoKernelError(
             f"[{op.name}] kernel {prepared.variant!r} of plug-in {prepared.plugin!r} is a Python function, "
             f"which cannot reach the memory of {ctx}{_CURE}"
         )
-    facts = _facts(op, params) | {
-        "kernel": f"kernel {prepared.variant!r} of plug-in {prepared.plugin!r}",
-        "random_blocks": op.random_blocks(params, [spec.shape for spec in outputs]),
-    }
+    return prepared
+
+
+def _made(
+    facts: _core.CallFacts,
+    op: Operator,
+    params: Params,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    place: tuple[int, int],
+    prepared: kernels.Prepared,
+) -> object:
     return _core.make_call(
-        op.name,
-        (ctx.device_typeid, ctx.device_id),
+        facts,
+        place,
         [(spec.shape, spec.dtype) for spec in inputs],
         [(spec.shape, spec.dtype) for spec in outputs],
-        facts,
+        f"kernel {prepared.variant!r} of plug-in {prepared.plugin!r}",
+        op.random_blocks(params, [spec.shape for spec in outputs]),
         prepared.plan,
         prepared.function,
     )
+
+
+def _on_host(context: Context) -> bool:
+    return context.device_type.startswith("cpu")
 
 
 def device_name(type_id: int) -> str:

@@ -59,7 +59,7 @@ def shaped_like(array: NDArray, operator: str, settings: dict[str, Any]) -> NDAr
 def with_shape(array: NDArray, shape: tuple[int, ...]) -> NDArray:
     """A view with exactly this shape, in which 0 is a size and not a code."""
     if array.size:
-        return reshape(array, (shape,))
+        return array.reshape(shape)
     return _core.view(array, 0, array._dtype_code, shape)  # nothing flows back through no elements
 
 

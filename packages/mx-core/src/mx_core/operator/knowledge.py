@@ -84,11 +84,12 @@ class Shapes:
             old = self._table[name]
         except KeyError as error:
             raise _unknown(self, error) from None
-        if min(new, default=0) < -1:
+        least = min(new, default=1)
+        if least < -1:
             raise ShapeError(f"{self.where} {name}: negative dimension in {new}")
         if len(new) > MAX_NDIM:
             raise ShapeError(f"{self.where} {name}: expected at most {MAX_NDIM} dimensions, got {len(new)}")
-        if math.prod(new if min(new, default=1) > 0 else [max(d, 1) for d in new]) > _MAX_ELEMENTS:
+        if math.prod(new if least > 0 else [max(d, 1) for d in new]) > _MAX_ELEMENTS:
             raise ShapeError(f"{self.where} {name}: shape {new} has more than 2^63 elements")
         if old is None:
             self._table[name] = new
@@ -114,7 +115,7 @@ class Shapes:
         except KeyError as error:
             raise _unknown(self, error) from None
         complete = next((shape for shape in shapes if shape is not None and -1 not in shape), None)
-        if complete is not None and all(shape is None or shape == complete for shape in shapes):
+        if complete is not None and all([shape is None or shape == complete for shape in shapes]):
             for name, shape in zip(names, shapes, strict=True):
                 if shape is None:
                     self.assign(name, complete)
@@ -131,7 +132,7 @@ class Shapes:
 
     def values(self, names: Sequence[str]) -> tuple[PartialShape | None, ...]:
         """Current knowledge in the order of `names`."""
-        return tuple(self._table[name] for name in names)
+        return tuple([self._table[name] for name in names])
 
 
 class Types:
@@ -202,7 +203,7 @@ class Types:
 
     def values(self, names: Sequence[str]) -> tuple[int | None, ...]:
         """Current knowledge in the order of `names`."""
-        return tuple(self._table[name] for name in names)
+        return tuple([self._table[name] for name in names])
 
 
 #: one of the two, the same throughout a call

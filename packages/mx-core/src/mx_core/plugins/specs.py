@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mx_core.errors import PluginError
-from mx_core.exits import exits_refused
+from mx_core.exits import exits_refused, refusal
 from mx_core.forks import first_use
 from mx_core.imports import import_by_name
 
@@ -46,9 +46,13 @@ class Target:
         return self._found
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        found = self.resolve()
-        with exits_refused(repr(self.name)):
+        found = self._found
+        if found is None:
+            found = self.resolve()
+        try:
             return found(*args, **kwargs)
+        except SystemExit as error:
+            raise refusal(repr(self.name), error) from error
 
     def __repr__(self) -> str:
         return f"Target({self.name!r})"

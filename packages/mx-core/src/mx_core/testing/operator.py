@@ -14,7 +14,7 @@ from mx_core.errors import MXNetError, ShapeError
 from mx_core.kernels import TensorSpec
 from mx_core.operator import Operator, ReferenceContext
 from mx_core.operator.gradient import Entry, Gradient, gradient_of
-from mx_core.operator.infer import infer_shapes, infer_types
+from mx_core.operator.infer import infer_outputs, infer_shapes, infer_types, tensors_of
 from mx_core.testing import progress
 from mx_core.testing.case import RANDOM_KEY, Array, Case, Input, make_case
 from mx_core.testing.expect import raises
@@ -78,6 +78,9 @@ def check_inference(case: Case) -> None:
     assert again == (tuple(shapes), tuple(outputs)), f"{case.describe()}: inference changes {again}"
     types = infer_types(case.op, case.params, codes, [spec.dtype for spec in case.outputs])
     assert list(types[0]) == codes, f"{case.describe()}: type inference changes {types}"
+    called = infer_outputs(case.op, case.params, tensors_of(case.op, case.params, len(shapes)), shapes)
+    alone = infer_shapes(case.op, case.params, shapes)[1]
+    assert tuple(called) == alone, f"{case.describe()}: a call on arrays infers {called}, a graph {alone}"
     if not outputs:
         return
     wrong = [(*outputs[0], 3), *outputs[1:]]
