@@ -155,11 +155,11 @@ class _FirstUse:
 
     @property
     def __enter__(self) -> Callable[[], object]:
-        return self._lock().__enter__
+        return self._lock()._lock.__enter__
 
     @property
     def __exit__(self) -> Callable[..., None]:  # noqa: PLE0302  # a property: gives what takes them
-        return self._lock().__exit__
+        return self._lock()._lock.__exit__
 
     def _lock(self) -> ForkSafeLock:
         """The calling thread's lock."""
@@ -229,16 +229,10 @@ def _seconds(variable: str, default: float) -> float:
 first_use = _FirstUse()
 
 
-def _after_fork_in_parent() -> None:
-    first_use.after_fork_in_parent()
-    raise_passed(sys._getframe(1))
-
-
 def _after_fork_in_child() -> None:
     first_use.after_fork_in_child()
     for lock in _locks:
         lock._after_fork_in_child()
-    raise_passed(sys._getframe(1))
 
 
 def raise_passed(forking: FrameType) -> None:
@@ -248,12 +242,37 @@ def raise_passed(forking: FrameType) -> None:
         del passed[0]
 
 
+def at_fork(
+    *,
+    before: Callable[[], object] | None = None,
+    after_in_parent: Callable[[], object] | None = None,
+    after_in_child: Callable[[], object] | None = None,
+) -> None:
+    """`os.register_at_fork` of functions that are called to their end.
+
+    Native code calls a function again if Ctrl-C, or what else a handler of a signal raises, has ended it, so it must
+    bear to be called again. The program raises the error after the fork, in the process that it was raised in.
+    """
+    given = {"before": before, "after_in_parent": after_in_parent, "after_in_child": after_in_child}
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(**{when: _surely(when, do) for when, do in given.items() if do is not None})
+
+
+def _surely(when: str, function: Callable[[], object]) -> Callable[[], None]:
+    def call() -> None:
+        function()
+        if when != "before":  # the functions of this module, which come first after the fork, see to that
+            raise_passed(sys._getframe(1))
+
+    return _native.surely(call, passed.append)
+
+
 if hasattr(os, "register_at_fork"):
-    # Registered before any other hook of mx, so the last before a fork, when the engine is quiet, and the
-    # first after it. The parent raises what was raised before the fork.
     os.register_at_fork(after_in_child=passed.clear)
-    os.register_at_fork(
-        before=_native.surely(first_use.before_fork, passed.append),
-        after_in_parent=_native.surely(_after_fork_in_parent, passed.append),
-        after_in_child=_native.surely(_after_fork_in_child, passed.append),
-    )
+# Registered before any other function of mx, so the last before a fork, when the engine is quiet, and the first
+# after it. The parent raises what was raised before the fork.
+at_fork(
+    before=first_use.before_fork,
+    after_in_parent=first_use.after_fork_in_parent,
+    after_in_child=_after_fork_in_child,
+)

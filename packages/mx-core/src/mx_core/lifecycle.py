@@ -8,13 +8,13 @@ Users come before what they use: plug-ins that push work, the engine, what opera
 from __future__ import annotations
 
 import atexit
-import os
 import sys
+import threading
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mx_core.forks import ForkSafeLock, passed, raise_passed
+from mx_core.forks import ForkSafeLock, at_fork, passed
 from mx_core.signals import let_pass
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def _rank(record: PluginRecord) -> int:
 
 
 _current: _Lifecycle | None = None
+#: by thread: the stage of its fork, and the hooks that have not been called
+_under_way: dict[int, tuple[str, list[HookImpl]]] = {}
 _interrupted = False
 _lock = ForkSafeLock()
 
@@ -73,15 +75,33 @@ def install(manager: Manager, records: Sequence[PluginRecord]) -> None:
 
 def fork(stage: str) -> None:
     """Calls every `mx_fork`: users first before the fork, providers first after it. What handlers of signals raise
-    meanwhile is the program's, which raises it in the process that it was raised in, after the fork."""
-    if _current is not None:
-        for implementation in _current.forks if stage == "before" else _current.forks[::-1]:
-            try:
-                _call(implementation, f"mx_fork({stage!r})", stage)
-            except BaseException as error:
+    meanwhile is the program's, which raises it in the process that it was raised in, after the fork.
+
+    A hook that was interrupted is called once more, so that an engine is open again, and where this function was
+    interrupted itself, it goes on when it is called again.
+    """
+    if _current is None:
+        return
+    thread = threading.get_ident()
+    if thread not in _under_way or _under_way[thread][0] != stage:
+        _under_way[thread] = stage, (_current.forks if stage == "before" else _current.forks[::-1]).copy()
+    left = _under_way[thread][1]
+    first: tuple[HookImpl, type[BaseException]] | None = None
+    while left:
+        hook = left[0]
+        try:
+            _call(hook, f"mx_fork({stage!r})", stage)
+        except BaseException as error:
+            if first != (hook, type(error)):  # the same again is as good as raised once
                 raise_after_fork(error)
-    if stage != "before":
-        raise_passed(sys._getframe(1))  # Python only prints what is raised in the functions that it calls
+            if first is None or first[0] is not hook:
+                first = hook, type(error)
+                continue
+        del left[0]
+    if stage == "child":
+        _under_way.clear()  # there are no other threads
+    else:
+        _under_way.pop(thread, None)
 
 
 def raise_after_fork(error: BaseException) -> None:
@@ -149,9 +169,8 @@ def _report(text: str) -> None:
 # With the first import of mx, not with its first use: handlers that a program registers in between
 # are called before `shutdown`, while everything works.
 atexit.register(shutdown)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=partial(fork, "before"),
-        after_in_parent=partial(fork, "parent"),
-        after_in_child=partial(fork, "child"),
-    )
+at_fork(
+    before=partial(fork, "before"),
+    after_in_parent=partial(fork, "parent"),
+    after_in_child=partial(fork, "child"),
+)

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import atexit
-import os
 import sys
 import threading
 import time
+from functools import partial
 
 from mx_core.errors import EngineShutdownError
+from mx_core.forks import at_fork
 from mx_core.lifecycle import PROGRAM_FAILED, interrupted, raise_after_fork
 from mx_core.weak import WeakGroup
 from mx_engine._core import Engine
@@ -41,9 +42,11 @@ class Keeper:
         """Lets the engines finish their work and ends their threads, so that the child inherits
         quiet engines. Pushes of other threads are held back meanwhile. An engine that is still busy
         after `MX_FORK_TIMEOUT` seconds (30), or that runs the operation which forks, is empty in the
-        child."""
+        child. Where it was interrupted, it goes on when it is called again."""
         limit = seconds("MX_FORK_TIMEOUT", 30.0)
         for engine in self.engines():
+            if any(engine is closed for closed in self._closed):
+                continue
             self._closed.append(engine)
             late = f"had not finished {limit:g} s after the fork began"
             try:
@@ -51,17 +54,19 @@ class Keeper:
             except BaseException as error:  # of a handler of a signal
                 raise_after_fork(error)
                 state, late = "busy", "had not finished when the fork was interrupted"
-            if state == "busy":
+            if state == "busy" and engine.pending:
                 print(f"{unfinished_text(engine, late)}; the child starts without them", file=sys.stderr)
 
     def after_fork(self, *, child: bool) -> None:
         """Opens the engines again; their threads come back with the next operation. In the child
-        there are `MXNET_MP_WORKER_NTHREADS` (1) per CPU device."""
+        there are `MXNET_MP_WORKER_NTHREADS` (1) per CPU device. Where it was interrupted, it goes on when it is
+        called again."""
         while self._closed:
-            engine = self._closed.pop()
+            engine = self._closed[-1]
             engine.after_fork()
             if child:
                 engine.workers = integer("MXNET_MP_WORKER_NTHREADS", 1)
+            del self._closed[-1]
 
     def shutdown(self) -> None:
         """Closes the engines to new work, waits for what is pending, reports failures that no wait
@@ -164,10 +169,9 @@ def by_interpreter() -> Keeper:
     if _by_interpreter is None:
         keeper = _by_interpreter = Keeper()
         atexit.register(keeper.shutdown)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(
-                before=keeper.before_fork,
-                after_in_parent=lambda: keeper.after_fork(child=False),
-                after_in_child=lambda: keeper.after_fork(child=True),
-            )
+        at_fork(
+            before=keeper.before_fork,
+            after_in_parent=partial(keeper.after_fork, child=False),
+            after_in_child=partial(keeper.after_fork, child=True),
+        )
     return _by_interpreter

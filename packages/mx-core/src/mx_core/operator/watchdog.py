@@ -8,7 +8,6 @@ dictionaries, of which every step is atomic.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from mx_core.errors import PluginWarning
+from mx_core.forks import at_fork
 from mx_core.plugins.registries import Entry
 
 #: after which a rule that still runs is reported, once
@@ -114,7 +114,7 @@ def _forget() -> None:
     _watchers.clear()
     here = threading.get_ident()
     for thread in [thread for thread in _running if thread != here]:
-        del _running[thread]
+        _running.pop(thread, None)
 
 
-os.register_at_fork(after_in_child=_forget)
+at_fork(after_in_child=_forget)

@@ -146,7 +146,10 @@ def mx_stub_modules() -> Mapping[str, str]:  # type: ignore[empty-body]  # a spe
 
 @hookspec
 def mx_fork(stage: str) -> None:
-    """`"before"`, `"parent"` or `"child"` around `os.fork`; on the forking thread."""
+    """`"before"`, `"parent"` or `"child"` around `os.fork`; on the forking thread.
+
+    Where Ctrl-C, or what else a handler of a signal raises, has ended it, it is called once more.
+    """
 
 
 @hookspec

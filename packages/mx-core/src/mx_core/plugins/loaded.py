@@ -7,7 +7,6 @@ A module that is still being loaded as a plug-in gets a PluginError.
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mx_core.environment import strict_plugins
 from mx_core.errors import MXNetError, PluginError, PluginWarning
 from mx_core.exits import exits_refused
-from mx_core.forks import FirstUseLock, first_use
+from mx_core.forks import FirstUseLock, at_fork, first_use
 from mx_core.plugins import absent, aside
 from mx_core.plugins.discovery import PluginRecord, discover, unknown_disabled
 from mx_core.plugins.registries import Entry, Registry
@@ -166,12 +165,12 @@ def select_kernel(op: Operator, call: KernelCall, candidates: Sequence[KernelSpe
     state = _get()
     if not state.selects:
         return None
-    given = {"op": op, "call": call, "candidates": candidates}
+    given: dict[str, object] = {"op": op, "call": call, "candidates": candidates}
     for entry, implementation in state.selects:
         if aside.is_aside(entry):
             continue
         try:
-            chosen: Any = implementation.function(*(given[name] for name in implementation.argnames))
+            chosen: Any = implementation.function(*[given[name] for name in implementation.argnames])
         except MXNetError:
             raise
         except SystemExit as error:
@@ -277,5 +276,4 @@ def _after_fork_in_child() -> None:
         _loading = None
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+at_fork(after_in_child=_after_fork_in_child)

@@ -6,14 +6,13 @@ Each is chosen once, at the first question, and kept. Threads: any.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from mx_core import plugins
 from mx_core.errors import PluginError
 from mx_core.exits import exits_refused
-from mx_core.forks import FirstUseLock, first_use
+from mx_core.forks import FirstUseLock, at_fork, first_use
 from mx_core.services import selection
 from mx_core.signals import let_pass
 
@@ -138,5 +137,4 @@ def _after_fork_in_child() -> None:
         _under_way.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+at_fork(after_in_child=_after_fork_in_child)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 from mx_core import plugins
 from mx_core.errors import PluginError
-from mx_core.forks import ForkSafeLock
+from mx_core.forks import ForkSafeLock, at_fork
 from mx_engine._core import Recorder
 from mx_engine.profiler.api_calls import ApiCalls
 from mx_engine.profiler.recording import Mark, Memory, Operation, Recording, Span, Value, split_programs
@@ -186,9 +185,9 @@ def current() -> Session:
 def _forget() -> None:
     # The child of a fork is not profiled.
     global _current
-    config, _current = _current.config, Session()
-    _current.configure(config)
+    session = Session()
+    session.configure(_current.config)
+    _current = session
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+at_fork(after_in_child=_forget)
