@@ -76,7 +76,10 @@ class Running:
         return re.findall(pattern, self.text)
 
     def wait(self, timeout: float = 200.0) -> int:
-        status = self.process.wait(timeout)
+        try:
+            status = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the job did not end within {timeout} s:\n{self.text}") from None
         self._reader.join(5.0)
         return status
 

@@ -6,7 +6,9 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import signal
 import sys
+import threading
 import time
 from typing import Any
 
@@ -114,10 +116,13 @@ def _connected(place: Place) -> Any:
     import ray
 
     if not ray.is_initialized():
+        before = signal.getsignal(signal.SIGTERM)
         try:
             ray.init(address=place.address, namespace=place.job, log_to_driver=False, configure_logging=False)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise MXNetError(f"[KVStore] Ray at {place.address} cannot be reached: {error}") from error
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGTERM, before)  # Ray's writes a stack, also where a launcher ends the job
     return ray
 
 
