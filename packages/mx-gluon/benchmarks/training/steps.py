@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training steps of a framework; `python steps.py FRAMEWORK CASE` prints seconds of a step by style as JSON.
 
-Runs on Python 3.8 too, where MXNet 1.9.1 lives.
+Styles take short turns, so that what else runs on the machine slows all of them. Runs on Python 3.8 too, where MXNet
+1.9.1 lives.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import os
 import sys
 import time
 from importlib import import_module
-from statistics import median
 from typing import TYPE_CHECKING
 
 from training.shapes import CASES, MOMENTUM, RATE, Case, batch
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Step = Callable[[], object]
 
-TURNS, LASTING = 5, 0.4  # turns of a style, seconds of each
+TURNS, LASTING = 40, 0.05  # turns of a style, seconds of each
 
 
 def gluon_step(name: str, case: Case, mx: ModuleType, hybrid: bool) -> Step:
@@ -73,8 +73,8 @@ def module_step(name: str, case: Case, mx: ModuleType) -> Step:
     return step
 
 
-def torch_step(name: str, case: Case) -> Step:
-    """A step of PyTorch in eager mode, with the optimizer's fastest form."""
+def torch_step(name: str, case: Case, threads: int) -> Step:
+    """A step of PyTorch in eager mode, with the optimizer's fastest form, on so many threads."""
     import torch
 
     from training.torch_modules import network
@@ -86,6 +86,8 @@ def torch_step(name: str, case: Case) -> Step:
     labels = labels.long().reshape(-1)
 
     def step() -> None:
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(net(data).reshape(-1, case.classes), labels)
         loss.backward()
@@ -98,7 +100,8 @@ def steps(framework: str, name: str) -> Iterator[tuple[str, Step, Callable[[], o
     """Styles of a framework: name, step, wait."""
     case = CASES[name]
     if framework == "PyTorch":
-        yield "eager", torch_step(name, case), lambda: None
+        for threads in sorted({1, os.cpu_count() or 1}):
+            yield f"eager, threads: {threads}", torch_step(name, case, threads), lambda: None
         return
     mx = import_module("mx" if framework == "mx" else "mxnet")
     yield "Module", module_step(name, case, mx), mx.nd.waitall
@@ -106,13 +109,13 @@ def steps(framework: str, name: str) -> Iterator[tuple[str, Step, Callable[[], o
     yield "Gluon imperative", gluon_step(name, case, mx, False), mx.nd.waitall
 
 
-def timed(step: Step, wait: Callable[[], object], number: int) -> float:
-    """Seconds of `number` steps, up to their end."""
-    began = time.perf_counter()
+def timed(step: Step, wait: Callable[[], object], number: int) -> tuple[float, float]:
+    """Seconds of `number` steps, up to their end, and of the processors' time that they took."""
+    began, worked = time.perf_counter(), time.process_time()
     for _ in range(number):
         step()
     wait()
-    return time.perf_counter() - began
+    return time.perf_counter() - began, time.process_time() - worked
 
 
 def main() -> None:
@@ -123,12 +126,13 @@ def main() -> None:
     numbers: dict[str, int] = {}
     for style, (step, wait) in styles.items():
         timed(step, wait, 3)
-        numbers[style] = max(1, round(LASTING / timed(step, wait, 3) * 3))
-    taken: dict[str, list[float]] = {style: [] for style in styles}
+        numbers[style] = max(1, round(LASTING / timed(step, wait, 3)[0] * 3))
+    taken: dict[str, dict[str, list[float]]] = {style: {"wall": [], "processors": []} for style in styles}
     for _ in range(TURNS):
         for style, (step, wait) in styles.items():
-            taken[style].append(timed(step, wait, numbers[style]) / numbers[style])
-    print(json.dumps({style: median(times) for style, times in taken.items()}), file=answers)
+            for clock, seconds in zip(("wall", "processors"), timed(step, wait, numbers[style])):
+                taken[style][clock].append(seconds / numbers[style])
+    print(json.dumps(taken), file=answers)
 
 
 if __name__ == "__main__":
