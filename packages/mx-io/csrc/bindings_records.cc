@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
@@ -88,10 +90,16 @@ Pause signals() {
   };
 }
 
-std::vector<uint64_t> offsets_of(RecordReader& reader, uint64_t part_index, uint64_t num_parts) {
+py::array_t<int64_t> offsets_of(RecordReader& reader, uint64_t part_index, uint64_t num_parts) {
   const auto [begin, end] = range_of(reader, part_index, num_parts);
-  const GilRelease release;
-  return record_offsets(reader.file(), begin, end, signals());
+  std::vector<uint64_t> found;
+  {
+    const GilRelease release;
+    found = record_offsets(reader.file(), begin, end, signals());
+  }
+  py::array_t<int64_t> offsets(static_cast<py::ssize_t>(found.size()));
+  std::copy(found.begin(), found.end(), offsets.mutable_data());
+  return offsets;
 }
 
 // Offsets of intact records, and (begin, end, reason) of each damaged place.

@@ -9,13 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from mx_core.errors import ArgumentError, DTypeError, FileFormatError, IndexOutOfBoundsError, MXNetError
 from mx_core.files import atomic_write, naming
 from mx_core.forks import ForkSafeLock
 from mx_io import _core
 from mx_io.packing import BytesLike, IRHeader, pack, pack_img, unpack, unpack_img
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = [
     "IRHeader",
@@ -116,6 +120,11 @@ class MXRecordIO:
 
         Every record belongs to exactly one part, and a part is found without reading the others.
         """
+        offsets: list[int] = self._offset_array(part_index, num_parts).tolist()
+        return offsets
+
+    def _offset_array(self, part_index: int = 0, num_parts: int = 1) -> npt.NDArray[np.int64]:
+        """`offsets`, in a fifth of the memory."""
         return self._open_reader().offsets(part_index, num_parts)
 
     def scan(self, part_index: int = 0, num_parts: int = 1) -> tuple[list[int], list[tuple[int, int, str]]]:

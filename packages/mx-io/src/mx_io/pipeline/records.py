@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -35,7 +37,7 @@ class RecordSource(Source):
 
     Attributes
     ----------
-    offsets : list of int
+    offsets : ndarray of int64, shape (records,)
         Byte offset of each record.
     damages : list of (int, int, str)
         Begin, end and reason of each place that was left out.
@@ -57,15 +59,17 @@ class RecordSource(Source):
             raise ArgumentError(f"[{op}] expected part_index < num_parts, got {part_index} of {num_parts}")
         self._record = MXRecordIO(path, "r")
         self.damages: list[tuple[int, int, str]] = []
+        self.offsets: npt.NDArray[np.int64]
         if path_imgidx:
-            known = list(read_index(path_imgidx, str).values())
+            known = indexed_offsets(path_imgidx)
             share = -(-len(known) // num_parts)
             self.offsets = known[part_index * share : (part_index + 1) * share]
         elif skip:
-            self.offsets, self.damages = self._record.scan(part_index, num_parts)
+            found, self.damages = self._record.scan(part_index, num_parts)
+            self.offsets = np.array(found, np.int64)
         else:
-            self.offsets = self._record.offsets(part_index, num_parts)
-        if not self.offsets:
+            self.offsets = self._record._offset_array(part_index, num_parts)
+        if not len(self.offsets):
             raise ArgumentError(
                 f"[{op}] {self.path}: expected records in part {part_index} of {num_parts}, got none"
             )
@@ -75,7 +79,7 @@ class RecordSource(Source):
         return len(self.offsets)
 
     def read(self, positions: Sequence[int]) -> list[Example]:
-        records = self._record.read_batch([self.offsets[position] for position in positions])
+        records = self._record.read_batch(self.offsets[list(positions)].tolist())
         return [self._example(record) for record in records]
 
     def _example(self, record: bytes) -> Example:
@@ -91,7 +95,7 @@ class RecordSource(Source):
         return f"{self.path}: record {position} at byte {self.offsets[position]}"
 
     def key(self, position: int) -> int:
-        return self.offsets[position]
+        return int(self.offsets[position])
 
     def check_labels(self, width: int) -> None:
         """FileFormatError if a line of the list has fewer labels."""
@@ -103,6 +107,20 @@ class RecordSource(Source):
 
     def close(self) -> None:
         self._record.close()
+
+
+def indexed_offsets(path: str | os.PathLike[str]) -> npt.NDArray[np.int64]:
+    """The offsets of an index file, in its order; a key used twice has the later record, in the place of the first."""
+    with suppress(ValueError, UnicodeDecodeError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of an empty file
+        table = np.loadtxt(path, np.int64, delimiter="\t", ndmin=2, comments=None)
+        if table.shape[1:] == (2,) and table.min() >= 0 and _differ(table[:, 0]):
+            return np.ascontiguousarray(table[:, 1])
+    return np.array(list(read_index(path, str).values()), np.int64)  # or it says what is wrong
+
+
+def _differ(keys: npt.NDArray[np.int64]) -> bool:
+    return bool((np.diff(keys) > 0).all()) or len(np.unique(keys)) == len(keys)
 
 
 def _labels_of(path: str | os.PathLike[str]) -> dict[int, npt.NDArray[np.float32]]:

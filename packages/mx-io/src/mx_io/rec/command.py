@@ -171,7 +171,10 @@ def stat_command(path: str) -> None:
 @click.argument("record", type=_FILE)
 @click.argument("index", type=click.Path(dir_okay=False))
 def rec2idx(record: str, index: str) -> None:
-    """Write the index of RECORD into INDEX, as MXNet's rec2idx does; `mx rec index` does the same."""
+    """Write the index of a record file.
+
+    It has the keys 0, 1, 2, …; `mx rec index` does the same.
+    """
     with _errors_told():
         count = build_index(record, index)
     click.echo(f"{index}: {count} records")
