@@ -9,6 +9,8 @@
 namespace mx::nd {
 namespace {
 
+constexpr size_t kUntilSignals = size_t{16} << 20;  // bytes of which a copy takes some milliseconds
+
 // One copy, shared by the thread that wants it and the operation of the engine that makes it: the
 // thread may be interrupted while the operation waits.
 struct ReadTask final : Counted {
@@ -41,7 +43,8 @@ void push_read(Array& array, ReadTask& task) {
   mx_variable* variable = array.variable();
   mx_operation operation{};
   operation.size = sizeof operation;
-  operation.flags = MX_PUSH_INLINE;
+  // Large copies are another thread's, so that this one hears Ctrl-C meanwhile.
+  operation.flags = task.bytes < kUntilSignals ? MX_PUSH_INLINE : 0u;
   operation.context = array.context();
   operation.property = MX_FN_NORMAL;
   operation.priority = mode().priority;

@@ -243,8 +243,12 @@ def late(action, delay):
         return time.monotonic() - sent
 nd.save("b.params", array)
 nd.save("b.npy", array)
+nd.save("b.npz", {"a": array})
 times = [late(lambda: nd.save("a.params", array), delay) for delay in (0.02, 0.1, 0.2, 0.4, 0.8)]
-times += [late(lambda: nd.load("b." + kind), delay) for delay in (0.02, 0.1, 0.2, 0.3) for kind in ("params", "npy")]
+times += [late(lambda: nd.save("a.npz", {"a": array}), delay) for delay in (0.02, 0.1, 0.4)]
+for kind in ("params", "npy", "npz"):
+    times += [late(lambda: nd.load("b." + kind), delay) for delay in (0.02, 0.1, 0.2, 0.3)]
+times += [late(array.asnumpy, delay) for delay in (0.01, 0.03, 0.06)]
 print(max(times))
 """
 

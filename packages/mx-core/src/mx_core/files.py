@@ -153,14 +153,15 @@ def read_bytes(path: str | os.PathLike[str]) -> bytearray:
     """
     with naming(path), open(path, "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
-        data = bytearray(size)
+        data = bytearray(min(size, CHUNK))  # it grows: to fill all of a large one with zeros takes long
         position = 0
         with memoryview(data) as view:
-            while position < size and (count := file.readinto(view[position : position + CHUNK])):
+            while position < len(view) and (count := file.readinto(view[position:])):
                 position += count
         del data[position:]
-        while piece := file.read(CHUNK):  # a FIFO, or a file that grows
-            data += piece
+        piece = memoryview(bytearray(CHUNK if size > CHUNK else 1 << 16))
+        while count := file.readinto(piece):
+            data += piece[:count]
     return data
 
 

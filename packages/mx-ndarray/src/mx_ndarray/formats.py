@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 NPY_MAGIC = b"\x93NUMPY"
 ZIP_MAGIC = b"PK\x03\x04"
 EMPTY_ZIP_MAGIC = b"PK\x05\x06"
+#: bytes; NumPy refuses longer ones
+_LONGEST_HEADER = 1 << 16
 #: a byte of deflated data stands for at most this many
 _MOST_DEFLATED = 1033
 _SAFETENSORS = {
@@ -36,6 +38,33 @@ _SAFETENSORS = {
     "I32": "int32", "I8": "int8", "I64": "int64", "BOOL": "bool", "I16": "int16", "U16": "uint16",
     "U32": "uint32", "U64": "uint64",
 }  # fmt: skip
+
+
+class _Content(io.RawIOBase):
+    """Bytes as a file that can be read, without a copy of them. Threads: one at a time."""
+
+    def __init__(self, data: bytes | bytearray) -> None:
+        self._data = memoryview(data)
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        count = max(0, min(len(buffer), len(self._data) - self._position))
+        buffer[:count] = self._data[self._position : self._position + count]
+        self._position += count
+        return count
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: len(self._data)}[whence]
+        if base + offset < 0:
+            raise ValueError(f"negative position {base + offset}")
+        self._position = base + offset
+        return self._position
 
 
 def _fail(name: str, problem: object) -> FileFormatError:
@@ -53,7 +82,7 @@ def _array(values: np.ndarray[Any, Any], name: str) -> NDArray:
 
 def read_npy(data: bytes | bytearray, name: str) -> NDArray:
     """The array of a `.npy` file."""
-    file = io.BytesIO(data)
+    file = io.BytesIO(memoryview(data)[:_LONGEST_HEADER])
     try:
         version = np.lib.format.read_magic(file)
         header = {
@@ -62,11 +91,11 @@ def read_npy(data: bytes | bytearray, name: str) -> NDArray:
         }.get(version)
         if header is None:
             raise ValueError(f"version {version} is not known")
-        shape, _, dtype = header(file)
+        shape, by_columns, dtype = header(file)
         needed, left = prod(shape) * dtype.itemsize, len(data) - file.tell()
         if dtype.hasobject or any(d < 0 for d in shape) or needed != left:
             raise ValueError(f"expected {needed} bytes for {dtype} of shape {shape}, got {left}")
-        values = np.load(io.BytesIO(data), allow_pickle=False)
+        values = np.ndarray(shape, dtype, data, file.tell(), order="F" if by_columns else "C")
     except (ValueError, EOFError, OverflowError, SyntaxError, TokenError) as error:
         raise _fail(name, f"not a valid .npy file: {error}") from None
     return _array(values, name)
@@ -76,7 +105,7 @@ def read_npz(data: bytes | bytearray, name: str) -> dict[str, NDArray]:
     """The arrays of a `.npz` file by name."""
     found = {}
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        with zipfile.ZipFile(io.BufferedReader(_Content(data), CHUNK)) as archive:
             for entry in archive.infolist():
                 if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     # zipfile bounds what it takes for one read of these two only
