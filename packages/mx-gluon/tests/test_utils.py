@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mx_core import cpu
 from mx_core.errors import ArgumentError, MissingFileError
-from mx_gluon import utils
+from mx_gluon import nn, utils
 from mx_ndarray import nd
 
 
@@ -106,3 +106,11 @@ class TestFiles:
             utils.download(url, str(tmp_path), sha1_hash="0000")
         with pytest.raises(AssertionError, match="'https://example.org/' names no file"):
             utils.download("https://example.org/", str(tmp_path))
+
+
+def test_names_of_mxnets_file() -> None:
+    assert (
+        utils.shape_is_known((2, 3)) and not utils.shape_is_known((2, 0)) and not utils.shape_is_known(None)
+    )
+    layer = nn.Dense(2)
+    assert isinstance(layer.register_forward_hook(lambda *given: None), utils.HookHandle)

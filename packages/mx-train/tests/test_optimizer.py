@@ -142,6 +142,7 @@ def test_rates_by_name_and_schedule() -> None:
         param_idx2name={0: "a_weight", 1: "a_bias"},
     )  # fmt: skip
     made.set_lr_mult({"a_bias": 2.0})
+    assert (made._get_lrs([0, 1]), made._get_wds([1, 0])) == ([1.0, 2.0], [0.0, 0.1])
     updater = optimizer.get_updater(made)
     weight, bias = nd.ones((1,)), nd.ones((1,))
     updater(0, nd.zeros((1,)), weight)

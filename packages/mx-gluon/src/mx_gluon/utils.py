@@ -14,8 +14,13 @@ from typing import Any
 from mx_core import dtypes
 from mx_core.context import Context
 from mx_core.errors import ArgumentError, MissingFileError
+from mx_gluon.block.hooks import HookHandle as HookHandle
 from mx_gluon.errors import RefusedError
+from mx_gluon.parameter.shapes import is_known
 from mx_ndarray import NDArray, nd
+
+#: MXNet's name
+shape_is_known = is_known
 
 
 def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True) -> list[NDArray]:

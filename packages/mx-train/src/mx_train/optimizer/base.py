@@ -265,6 +265,12 @@ class Optimizer:
     def _get_wd(self, index: Index) -> float:
         return self.wd * self._mult(index, self.wd_mult, "wd_mult")
 
+    def _get_lrs(self, indices: Sequence[Index]) -> list[float]:
+        return [self._get_lr(index) for index in indices]
+
+    def _get_wds(self, indices: Sequence[Index]) -> list[float]:
+        return [self._get_wd(index) for index in indices]
+
     def _common(self, index: Index) -> dict[str, float]:
         """Counts the update; rate, decay, scale and limit for an update operator."""
         self._update_count(index)
