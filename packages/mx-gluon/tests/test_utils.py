@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mx_core import cpu
@@ -19,6 +19,7 @@ from mx_ndarray import nd
 
 
 class TestSplitting:
+    @settings(deadline=None)
     @given(st.integers(1, 30), st.integers(1, 8), st.integers(0, 2))
     def test_slices_are_the_batch(self, size: int, count: int, axis: int) -> None:
         shape = [2, 3, 2]
@@ -50,6 +51,7 @@ class TestSplitting:
 
 
 class TestClipping:
+    @settings(deadline=None)
     @given(st.lists(st.floats(-100, 100, width=32), min_size=1, max_size=12), st.floats(0.1, 200))
     def test_norm_is_bounded(self, values: list[float], bound: float) -> None:
         arrays = [nd.array(values[::2]), nd.array([values[1::2] or [0.0]], ctx=cpu(1))]
