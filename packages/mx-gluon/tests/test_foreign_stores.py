@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,17 @@ import pytest
 from mx_core import cpu
 from mx_core.errors import MXNetError
 from mx_core.testing import KVStoreContract
-from mx_gluon import Trainer, nn
+from mx_gluon import Parameter, Trainer, amp, nn
 from mx_gluon import loss as losses
+from mx_gluon.errors import RefusedError
 from mx_io import io
 from mx_kvstore import KVStoreBase
 from mx_kvstore.keys import pairs
 from mx_kvstore.updater import updater_for
 from mx_ndarray import autograd, nd, random
-from mx_symbol import sym
+from mx_symbol import amp as graphs
+from mx_symbol import passes, sym
+from mx_symbol.passes import cast_rules
 from mx_train.module import Module
 
 
@@ -161,3 +165,48 @@ def test_trainer_steps_as_without_a_store(contexts: Any, runs_optimizers: bool, 
         weights.append([param.data(contexts[0]).asnumpy() for param in net.collect_params().values()])
     for found, expected in zip(weights[1], weights[0], strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.fixture
+def half() -> Iterator[None]:
+    graphs.init("float16")
+    yield
+    passes.always("amp", False)
+    cast_rules.use(cast_rules.Lists())
+
+
+def scaled_step(trainer: Trainer, weight: Any, factor: float) -> None:
+    with autograd.record(), amp.scale_loss((weight.data() * factor).sum(), trainer) as scaled:
+        scaled.backward()
+    trainer.step(1)
+
+
+def test_workers_run_the_optimizer_while_the_scale_of_the_loss_moves(half: None) -> None:
+    """A store would divide by one number, and only some workers' gradients may overflow."""
+    weight = Parameter("weight", shape=(2,))
+    weight.initialize("ones")
+    trainer = Trainer([weight], "sgd", {"learning_rate": 1.0}, kvstore=Blackboard(2, runs_optimizers=True))
+    amp.init_trainer(trainer)
+    scaled_step(trainer, weight, 0.125)
+    np.testing.assert_array_equal(weight.data().asnumpy(), 1.0 - 2 * 0.125)
+    for factor in (1e38, 0.125):  # the second has still the former scale
+        scaled_step(trainer, weight, factor)
+    scaled_step(trainer, weight, 0.125)
+    np.testing.assert_array_equal(weight.data().asnumpy(), 1.0 - 6 * 0.125)
+
+
+def test_a_distributed_store_that_must_run_the_optimizer_is_refused_while_the_scale_moves(half: None) -> None:
+    weight = Parameter("weight", shape=(2,))
+    weight.initialize("ones")
+    store = Blackboard(2, runs_optimizers=True)
+    told = r"'dist_blackboard' runs the optimizer, .* update_on_kvstore=False, or take bfloat16$"
+    asked = Trainer([weight], "sgd", kvstore=store, update_on_kvstore=True)
+    amp.init_trainer(asked)
+    with pytest.raises(RefusedError, match=told):
+        scaled_step(asked, weight, 1.0)
+    began = Trainer([weight], "sgd", kvstore=store)
+    with autograd.record():
+        weight.data().sum().backward()
+    began.step(1)
+    with pytest.raises(RefusedError, match=told):
+        amp.init_trainer(began)

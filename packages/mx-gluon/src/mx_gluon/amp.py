@@ -11,8 +11,10 @@ from typing import Any
 from mx_core.context import Context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_gluon.block import HybridBlock, SymbolBlock
+from mx_gluon.errors import RefusedError
 from mx_gluon.trainer import Trainer
 from mx_gluon.trainer.updates import Work
+from mx_kvstore import KVStoreBase
 from mx_ndarray import NDArray, nd
 from mx_ndarray.several import make_stale
 from mx_symbol import Group, Symbol, amp
@@ -104,6 +106,15 @@ class _Scaling(Trainer):
             return made
         return (_made_again, (made[0], kind, *made[1][1:]), *made[2:])
 
+    def _place(self, store: KVStoreBase) -> bool:
+        """Whether the store runs the optimizer: no distributed one does while the scale moves."""
+        if self._wanted_place is None and _moves(self, store) and "async" not in store.type:
+            return False
+        in_store = super()._place(store)
+        if in_store and _moves(self, store):
+            raise RefusedError(_IN_NETWORK.format(store.type))
+        return in_store
+
     def _allreduce_grads(self) -> None:
         if self._kvstore is not None and self._update_on_kvstore:
             self._amp_skips = self._amp_loss_scaler._look(self._pushed(self._given_to(self._kvstore)))
@@ -130,6 +141,18 @@ class _Scaling(Trainer):
             make_stale(weights)
 
 
+#: one worker's gradients may be finite where another's are not, and a step is left out by all or by none
+_IN_NETWORK = (
+    "[amp] the store {!r} runs the optimizer, which divides gradients by one number in all steps, and the scale of "
+    "float16's loss changes; make the Trainer with a synchronous store and update_on_kvstore=False, or take bfloat16"
+)
+
+
+def _moves(trainer: Any, store: KVStoreBase) -> bool:
+    """Whether the workers of a distributed store would scale each by its own number."""
+    return not trainer._amp_loss_scaler._is_fixed and "dist" in store.type
+
+
 def _scaling(kind: type[Trainer]) -> type[Trainer]:
     """A class of Trainer that scales."""
     if issubclass(kind, _Scaling):
@@ -146,7 +169,9 @@ def _made_again(make: Any, kind: type[Trainer], *args: Any) -> Any:
 def init_trainer(trainer: Trainer) -> None:
     """Has a Trainer leave out steps whose gradients are not finite; `amp.init` comes first.
 
-    For float16 the loss is scaled by a number that adjusts itself, beginning with 65536; for bfloat16 it is 1.
+    For float16 the loss is scaled by a number that adjusts itself, beginning with 65536; for bfloat16 it is 1. With
+    float16 the workers of a distributed store run the optimizer themselves, on the sums, which are finite for all of
+    them or for none.
 
     Parameters
     ----------
@@ -156,6 +181,8 @@ def init_trainer(trainer: Trainer) -> None:
     ------
     MXNetError     `amp.init` was not called
     ArgumentError  it is something else
+    RefusedError   float16, and a distributed store has the optimizer already; the first step raises it, too, where
+                   `update_on_kvstore` is True or the store is asynchronous
     """
     dtype = amp.target()
     if dtype is None:
@@ -163,6 +190,9 @@ def init_trainer(trainer: Trainer) -> None:
     if not isinstance(trainer, Trainer):
         raise ArgumentError(f"[amp.init_trainer] trainer: expected a Trainer of Gluon, got {trainer!r:.80}")
     scaling: Any = trainer
+    store = trainer._kvstore
+    if dtype == "float16" and store is not None and trainer._update_on_kvstore and "dist" in store.type:
+        raise RefusedError(_IN_NETWORK.format(store.type))
     if not hasattr(trainer, "_amp_original_scale"):
         scaling._amp_original_scale = trainer._scale
     scaling._amp_loss_scaler = LossScaler() if dtype == "float16" else LossScaler(1.0, is_fixed=True)
