@@ -136,6 +136,17 @@ void push_call(Exchange& self, const py::object& engine, const py::object& invok
   });
 }
 
+// A method without the GIL.
+template <class Result, class... Arguments>
+auto quietly(Result (Exchange::*method)(Arguments...)) {
+  return [method](Exchange& self, Arguments... arguments) {
+    return translated([&] {
+      const GilRelease released;
+      return (self.*method)(arguments...);
+    });
+  };
+}
+
 Found run(Exchange& self, Window& window, double seconds) {
   return translated([&] {
     const GilRelease released;
@@ -149,7 +160,6 @@ void bind_exchange(py::module_& module) {
   bind_window(module);
   bind_request(module);
   bind_found(module);
-  const auto quiet = py::call_guard<py::gil_scoped_release>();
   py::class_<Exchange, std::shared_ptr<Exchange>>(module, "Exchange")
       .def(py::init([](const py::object& error_from) {
              const std::shared_ptr<PyObject> held(error_from.inc_ref().ptr(),
@@ -157,13 +167,13 @@ void bind_exchange(py::module_& module) {
              return std::make_shared<Exchange>([held] { return failure_from(held.get()); });
            }),
            py::arg("error_from"))
-      .def("new_key", &Exchange::new_key, quiet)
+      .def("new_key", quietly(&Exchange::new_key))
       .def("push", &push_call, py::arg("engine"), py::arg("invoke"), py::arg("kind"), py::arg("key"), py::arg("told"),
            py::arg("mark"), py::arg("priority"), py::arg("reads"), py::arg("writes"), py::arg("bits") = 2,
            py::arg("threshold") = 0.0F)
-      .def("set_step", &Exchange::set_step, py::arg("mark"), quiet)
-      .def("fail", &Exchange::fail, quiet)
-      .def("wake", &Exchange::wake, quiet)
+      .def("set_step", quietly(&Exchange::set_step), py::arg("mark"))
+      .def("fail", quietly(&Exchange::fail))
+      .def("wake", quietly(&Exchange::wake))
       .def("oldest",
            [](Exchange& self) {
              std::pair<double, std::string> found;
@@ -178,8 +188,8 @@ void bind_exchange(py::module_& module) {
           "fits", [](Exchange& self) { return 3 * self.width() + 4 <= static_cast<int64_t>(Window::kNumbers); })
       .def_property_readonly("inside", &Exchange::inside)
       .def("run", &run, py::arg("window"), py::arg("seconds"))
-      .def("ready", &Exchange::ready, py::arg("seconds"), quiet)
-      .def("rest", &Exchange::rest, quiet)
+      .def("ready", quietly(&Exchange::ready), py::arg("seconds"))
+      .def("rest", quietly(&Exchange::rest))
       .def("tell",
            [](Exchange& self) {
              const std::vector<int64_t> numbers = translated([&] {

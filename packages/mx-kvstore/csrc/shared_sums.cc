@@ -16,9 +16,8 @@ namespace {
 constexpr size_t kLine = 64;            // bytes: parts begin at multiples
 constexpr size_t kTile = 16 << 10;      // bytes that stay in the first-level cache
 constexpr size_t kStream = 1 << 20;     // bytes of an item from which its targets are written past the caches
-constexpr size_t kLead = 2;             // chunks by which writing is ahead of adding, and that of taking
 
-static_assert(Window::kChunk % kLine == 0 && Window::kSlots > 2 * kLead);
+static_assert(Window::kChunk % kLine == 0);
 
 // Some bytes of an item in a chunk.
 struct Piece {
@@ -70,7 +69,9 @@ void add(int32_t dtype, const std::vector<const void*>& sources, char* target, s
 }
 
 // Takes chunks through the window: each worker writes what the others are to add, adds its own part of what the others
-// have written, and takes the sums of the other parts.
+// have written, and takes the sums of the other parts.  It does what is possible, the last of these first: where workers
+// keep pace, a chunk is done while it is in the caches; and where the system lets one of them run for a while, that one
+// goes ahead instead of waiting for the others.
 class Passage {
  public:
   Passage(Window& window, const std::vector<Item>& items, const std::function<void(size_t)>& done)
@@ -78,13 +79,19 @@ class Passage {
         rank_(window.rank()), workers_(window.workers()) {}
 
   bool run() {
-    const size_t n = chunks_.size();
-    for (size_t i = 0; i < n + 2 * kLead; ++i) {
-      if (i < n && !write(i)) return false;
-      if (i >= kLead && i - kLead < n && !add_part(i - kLead)) return false;
-      if (i >= 2 * kLead && !take(i - 2 * kLead)) return false;
+    const auto ready = [this] { return can_take() || can_add() || can_write(); };
+    while (taken_ < chunks_.size()) {
+      if (can_take()) {
+        take();
+      } else if (can_add()) {
+        add_part();
+      } else if (can_write()) {
+        write();
+      } else if (!window_.wait(ready)) {
+        return false;
+      }
     }
-    window_.pass(n);
+    window_.pass(chunks_.size());
     while (next_ < items_.size()) done_(next_++);  // of no bytes
     return true;
   }
@@ -105,11 +112,17 @@ class Passage {
     }
   }
 
-  bool write(size_t i) {
-    const Chunk& chunk = chunks_[i];
-    const uint64_t number = first_ + i;
-    if (number >= Window::kSlots && !window_.wait(Mark::kSummed, number + 1 - Window::kSlots)) return false;
-    char* slot = window_.slot(rank_, number);
+  bool can_write() const noexcept { return written_ < chunks_.size() && window_.has_free(Slot::kTerms); }
+  bool can_add() const noexcept {
+    return added_ < written_ && window_.reached(Mark::kWritten, first_ + added_ + 1) && window_.has_free(Slot::kSums);
+  }
+  bool can_take() const noexcept { return taken_ < added_ && window_.reached(Mark::kSummed, first_ + taken_ + 1); }
+
+  void write() {
+    const Chunk& chunk = chunks_[written_];
+    const uint64_t number = first_ + written_++;
+    window_.claim(Slot::kTerms, number);
+    char* slot = window_.memory(Slot::kTerms, rank_, number);
     const Item& item = items_[chunk.pieces.front().item];
     const Piece& piece = chunk.pieces.front();
     switch (chunk.kind) {
@@ -131,34 +144,35 @@ class Passage {
         break;
     }
     window_.publish(Mark::kWritten, number + 1);
-    return true;
   }
 
-  bool add_part(size_t i) {
-    const Chunk& chunk = chunks_[i];
-    const uint64_t number = first_ + i;
-    if (!window_.wait(Mark::kWritten, number + 1)) return false;
-    if (number >= Window::kSlots && !window_.wait(Mark::kTaken, number + 1 - Window::kSlots)) return false;
+  void add_part() {
+    const Chunk& chunk = chunks_[added_];
+    const uint64_t number = first_ + added_++;
+    window_.claim(Slot::kSums, number);
     const Piece& piece = chunk.pieces.front();
     switch (chunk.kind) {
       case Kind::kSum: add_own(chunk, number); break;
-      case Kind::kFirst: deliver(piece, 0, piece.bytes, window_.slot(0, number), rank_ == 0 ? 1 : 0); break;
+      case Kind::kFirst: deliver(piece, 0, piece.bytes, terms(0, number), rank_ == 0 ? 1 : 0); break;
       case Kind::kCodes: expand_all(piece, number); break;
     }
     window_.publish(Mark::kSummed, number + 1);
-    return true;
+  }
+
+  const char* terms(int64_t worker, uint64_t number) const noexcept {
+    return window_.memory(Slot::kTerms, worker, number);
   }
 
   void add_own(const Chunk& chunk, uint64_t number) {
     const size_t begin = begin_of(rank_, chunk.bytes);
-    char* sums = window_.sums(rank_, number);
+    char* sums = window_.memory(Slot::kSums, rank_, number);
     each(chunk, begin, begin_of(rank_ + 1, chunk.bytes), [&](const Piece& piece, size_t from, size_t to) {
       const char* send = items_[piece.item].send + piece.from;
       for (size_t at = from; at < to; at += kTile) {
         const size_t bytes = std::min(kTile, to - at);
         sources_.clear();
         for (int64_t worker = 0; worker < workers_; ++worker) {
-          sources_.push_back(worker == rank_ ? send + (at - piece.at) : window_.slot(worker, number) + at);
+          sources_.push_back(worker == rank_ ? send + (at - piece.at) : terms(worker, number) + at);
         }
         add(chunk.dtype, sources_, sums + (at - begin), bytes);
         deliver(piece, at - piece.at, bytes, sums + (at - begin), 0);
@@ -171,21 +185,20 @@ class Passage {
     const Expander expander(item.code, item.threshold);
     auto* to = reinterpret_cast<float*>(static_cast<char*>(item.targets[0]) + piece.from);
     for (int64_t worker = 0; worker < workers_; ++worker) {
-      expander(reinterpret_cast<const uint8_t*>(window_.slot(worker, number)), to,
+      expander(reinterpret_cast<const uint8_t*>(terms(worker, number)), to,
                static_cast<int64_t>(piece.bytes / sizeof(float)), worker > 0);
     }
     deliver(piece, 0, piece.bytes, reinterpret_cast<const char*>(to), 1);
   }
 
-  bool take(size_t i) {
-    const Chunk& chunk = chunks_[i];
-    const uint64_t number = first_ + i;
-    if (!window_.wait(Mark::kSummed, number + 1)) return false;
+  void take() {
+    const Chunk& chunk = chunks_[taken_];
+    const uint64_t number = first_ + taken_++;
     for (int64_t worker = 0; worker < workers_ && chunk.kind == Kind::kSum; ++worker) {
       if (worker == rank_) continue;
       const size_t begin = begin_of(worker, chunk.bytes);
       each(chunk, begin, begin_of(worker + 1, chunk.bytes), [&](const Piece& piece, size_t from, size_t to) {
-        deliver(piece, from - piece.at, to - from, window_.sums(worker, number) + (from - begin), 0);
+        deliver(piece, from - piece.at, to - from, window_.memory(Slot::kSums, worker, number) + (from - begin), 0);
       });
     }
     window_.publish(Mark::kTaken, number + 1);
@@ -193,7 +206,6 @@ class Passage {
       if (!piece.last) continue;
       while (next_ <= piece.item) done_(next_++);
     }
-    return true;
   }
 
   // Copies to the targets of an item, from the n-th on, what belongs behind so many bytes of a piece.
@@ -214,7 +226,8 @@ class Passage {
   const std::vector<Chunk> chunks_;
   const uint64_t first_;
   const int64_t rank_, workers_;
-  size_t next_ = 0;  // item that is not complete
+  size_t written_ = 0, added_ = 0, taken_ = 0;  // chunks
+  size_t next_ = 0;                             // item that is not complete
   std::vector<const void*> sources_, copied_;
   std::vector<void*> targets_;
 };

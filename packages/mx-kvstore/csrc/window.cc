@@ -23,6 +23,7 @@ struct Window::Place {
   alignas(128) std::atomic<uint64_t> marks[4];
   alignas(128) std::atomic<uint32_t> bell;    // changes when another worker has come further
   std::atomic<uint32_t> asleep;               // whether it waits for that
+  alignas(128) uint32_t slots[2][kSlots];     // of its last chunks, by kind and by their numbers modulo kSlots
 };
 
 namespace {
@@ -98,15 +99,34 @@ int64_t* Window::table(int64_t worker, uint64_t turn) const noexcept {
   return reinterpret_cast<int64_t*>(tables) + (2 * static_cast<size_t>(worker) + turn % 2) * kNumbers;
 }
 
-char* Window::slot(int64_t worker, uint64_t chunk) const noexcept {
-  const size_t workers = static_cast<size_t>(workers_);
-  char* slots = memory_ + workers * (rounded(sizeof(Place)) + 2 * kNumbers * sizeof(int64_t));
-  return slots + (static_cast<size_t>(worker) * kSlots + chunk % kSlots) * kChunk;
+// Others add chunks in their order and take sums in their order.  So as long as one needs chunk n - kSlots, they need all
+// that follow, no slot is free, and the place where its slot is noted is not written again.
+size_t Window::first_free(Slot kind) const noexcept {
+  const uint64_t done = least(kind == Slot::kTerms ? Mark::kSummed : Mark::kTaken);
+  const uint64_t* held = held_[static_cast<size_t>(kind)];
+  return static_cast<size_t>(std::find_if(held, held + kSlots, [done](uint64_t chunk) { return chunk <= done; }) - held);
 }
 
-char* Window::sums(int64_t worker, uint64_t chunk) const noexcept {
-  char* sums = slot(workers_, 0);  // behind the last one's
-  return sums + (static_cast<size_t>(worker) * kSlots + chunk % kSlots) * shard_bytes(workers_);
+bool Window::has_free(Slot kind) const noexcept { return first_free(kind) < kSlots; }
+
+bool Window::claim(Slot kind, uint64_t chunk) noexcept {
+  const size_t found = first_free(kind), k = static_cast<size_t>(kind);
+  if (found == kSlots) return false;
+  held_[k][found] = chunk + 1;
+  place(rank_).slots[k][chunk % kSlots] = static_cast<uint32_t>(found);
+  return true;
+}
+
+char* Window::memory(Slot kind, int64_t worker, uint64_t chunk) const noexcept {
+  const size_t workers = static_cast<size_t>(workers_);
+  char* memory = memory_ + workers * (rounded(sizeof(Place)) + 2 * kNumbers * sizeof(int64_t));
+  size_t bytes = kChunk;
+  if (kind == Slot::kSums) {
+    memory += workers * kSlots * kChunk;
+    bytes = shard_bytes(workers_);
+  }
+  const uint32_t slot = place(worker).slots[static_cast<size_t>(kind)][chunk % kSlots];
+  return memory + (static_cast<size_t>(worker) * kSlots + slot) * bytes;
 }
 
 void Window::tell(const std::vector<int64_t>& numbers) {
@@ -119,7 +139,9 @@ void Window::tell(const std::vector<int64_t>& numbers) {
   publish(Mark::kTold, turns_);
 }
 
-bool Window::told(int64_t nanoseconds) { return wait(Mark::kTold, turns_, std::max<int64_t>(nanoseconds, 0)); }
+bool Window::told(int64_t nanoseconds) {
+  return wait([this] { return reached(Mark::kTold, turns_); }, std::max<int64_t>(nanoseconds, 0));
+}
 
 void Window::least(std::vector<int64_t>& numbers) const {
   for (int64_t worker = 0; worker < workers_; ++worker) {
@@ -136,18 +158,19 @@ void Window::publish(Mark mark, uint64_t value) noexcept {
   }
 }
 
-bool Window::reached(Mark mark, uint64_t value) const noexcept {
+uint64_t Window::least(Mark mark) const noexcept {
+  uint64_t found = UINT64_MAX;
   for (int64_t worker = 0; worker < workers_; ++worker) {
-    if (worker != rank_ && place(worker).marks[static_cast<size_t>(mark)].load() < value) {
-      return false;
-    }
+    if (worker != rank_) found = std::min(found, place(worker).marks[static_cast<size_t>(mark)].load());
   }
-  return true;
+  return found;
 }
 
-bool Window::wait(Mark mark, uint64_t value, int64_t nanoseconds) noexcept {
+bool Window::reached(Mark mark, uint64_t value) const noexcept { return least(mark) >= value; }
+
+bool Window::wait(const std::function<bool()>& ready, int64_t nanoseconds) {
   for (int look = 0; look < kLooks; ++look) {
-    if (reached(mark, value)) return true;
+    if (ready()) return true;
     pause_briefly();
   }
   Place& mine = place(rank_);
@@ -156,11 +179,11 @@ bool Window::wait(Mark mark, uint64_t value, int64_t nanoseconds) noexcept {
     // In this order: whoever comes further now sees that this worker sleeps, or is seen.
     const uint32_t seen = mine.bell.load();
     mine.asleep.store(1);
-    const bool there = reached(mark, value);
+    const bool there = ready();
     const int64_t left = end - now();
     if (!there && left > 0 && !stopped()) sleep_on(mine.bell, seen, std::min(left, kNap));
     mine.asleep.store(0);
-    if (there || reached(mark, value)) return true;
+    if (there || ready()) return true;
     if (left <= 0 || stopped()) return false;
   }
 }

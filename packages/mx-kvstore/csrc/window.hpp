@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace mx::kv {
@@ -14,13 +15,16 @@ namespace mx::kv {
 // How far a worker has come; each only grows.
 enum class Mark { kTold, kWritten, kSummed, kTaken };
 
+// What a worker has of a chunk for the others: what they are to add, and the sums that it has made.
+enum class Slot { kTerms, kSums };
+
 // One worker's view of the memory.  Every worker has one, over the same file.
 // Threads: one, but for `stop` and `stopped`.
 // Blocks: the waits, asleep until another worker has come further.  A worker that is gone never does: `stop` ends waits.
 class Window {
  public:
   static constexpr size_t kChunk = 256 << 10;  // bytes that pass at once
-  static constexpr size_t kSlots = 6;          // chunks that a worker may be ahead of the others
+  static constexpr size_t kSlots = 32;         // chunks that a worker may be ahead of the others
   static constexpr size_t kNumbers = 1 << 16;  // that a worker may tell at once
 
   // Bytes of the memory for so many workers.
@@ -44,15 +48,23 @@ class Window {
   // The least of what the workers have told, number by number.
   void least(std::vector<int64_t>& numbers) const;
 
-  // Chunks are numbered from 0; chunk n is in slot n % kSlots of each worker.
-  char* slot(int64_t worker, uint64_t chunk) const noexcept;   // kChunk bytes, aligned to 64
-  char* sums(int64_t worker, uint64_t chunk) const noexcept;   // kChunk / workers bytes and some more, the same
-  uint64_t chunks() const noexcept { return chunks_; }         // so far
+  // Chunks are numbered from 0.
+  uint64_t chunks() const noexcept { return chunks_; }  // so far
   void pass(uint64_t chunks) noexcept { chunks_ += chunks; }
+  // Gives the next chunk a slot of this worker; false if the others still need all of them.  The first that is free: as
+  // long as workers keep pace, they use few, which stay in the caches.
+  bool claim(Slot kind, uint64_t chunk) noexcept;
+  bool has_free(Slot kind) const noexcept;
+  // The slot of a chunk, aligned to 64: kChunk bytes of terms; kChunk / workers bytes of sums and some more.
+  char* memory(Slot kind, int64_t worker, uint64_t chunk) const noexcept;
+
   // Says that this worker has come so far, and wakes those that wait for it.
   void publish(Mark mark, uint64_t value) noexcept;
-  // Waits until all others have come so far; false when stopped or after so many nanoseconds (< 0: without limit).
-  bool wait(Mark mark, uint64_t value, int64_t nanoseconds = -1) noexcept;
+  // Whether all others have come so far.
+  bool reached(Mark mark, uint64_t value) const noexcept;
+  // Waits until what others publish makes `ready()` true; false when stopped or after so many nanoseconds (< 0: without
+  // limit).
+  bool wait(const std::function<bool()>& ready, int64_t nanoseconds = -1);
 
   // Ends all waits of this worker, now and later.
   void stop() noexcept;
@@ -62,11 +74,13 @@ class Window {
   struct Place;
   Place& place(int64_t worker) const noexcept;
   int64_t* table(int64_t worker, uint64_t turn) const noexcept;
-  bool reached(Mark mark, uint64_t value) const noexcept;
+  uint64_t least(Mark mark) const noexcept;  // of the others
+  size_t first_free(Slot kind) const noexcept;
 
   const int64_t rank_, workers_;
   char* memory_ = nullptr;
   uint64_t chunks_ = 0, turns_ = 0;
+  uint64_t held_[2][kSlots] = {};  // by each slot: the number of the chunk after it, or 0
   std::atomic<bool> stopped_{false};
 };
 
