@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import struct
+import tarfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -103,6 +105,30 @@ def images() -> list[bytes]:
     return [records(one), *data("packages/mx-io/tests/data/images.rec")]
 
 
+def boxes() -> list[bytes]:
+    """Record files of images with boxes."""
+    from mx_io.recordio import IRHeader, pack
+
+    row = [2, 5, 1, 0.1, 0.1, 0.9, 0.8, 0, 0.2, 0.2, 0.4, 0.4]
+    return [records([pack(IRHeader(0, row, i, 0), image(s)) for i, s in enumerate((".jpg", ".png"))])]
+
+
+def shards() -> list[bytes]:
+    """Tar files of images with labels."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as tar:
+        for name, content in (
+            ("0.jpg", image(".jpg")),
+            ("0.cls", b"3"),
+            ("1.png", image(".png")),
+            ("1.cls", b"4"),
+        ):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return [target.getvalue()]
+
+
 def packed() -> list[bytes]:
     """Record files with headers, one of them in parts."""
     from mx_io.recordio import IRHeader, pack
@@ -192,6 +218,53 @@ def read_images(path: Path) -> None:
         batch.data[0].asnumpy()
 
 
+def read_crops(path: Path) -> None:
+    """Random crops of all images, damaged ones left out."""
+    import mx
+
+    for batch in mx.io.ImageRecordIter(
+        path_imgrec=str(path), data_shape=(3, 5, 7), batch_size=2, preprocess_threads=1, prefetch_buffer=1,
+        random_resized_crop=True, min_random_area=0.1, rand_mirror=True, on_error="skip",
+    ):  # fmt: skip
+        batch.data[0].asnumpy()
+
+
+def read_boxes(path: Path) -> None:
+    """All images and their boxes, cropped and padded."""
+    import mx
+
+    for batch in mx.io.ImageDetRecordIter(
+        path_imgrec=str(path), data_shape=(3, 8, 8), batch_size=2, preprocess_threads=1, prefetch_buffer=1,
+        rand_mirror_prob=0.5, rand_pad_prob=0.5, max_pad_scale=2.0, rand_crop_prob=0.5, num_crop_sampler=1,
+        min_crop_scales=(0.3,), max_crop_scales=(1.0,), max_crop_trials=(5,),
+    ):  # fmt: skip
+        batch.label[0].asnumpy()
+
+
+def read_shards(path: Path) -> None:
+    """All examples of a tar file."""
+    import mx
+    from mx_io.pipeline import TarSource
+
+    for batch in mx.io.ImageSourceIter(
+        TarSource(str(path)), data_shape=(3, 8, 8), batch_size=2, preprocess_threads=1, prefetch_buffer=1
+    ):
+        batch.data[0].asnumpy()
+
+
+def check_records(path: Path) -> None:
+    """What `mx rec check` and `mx rec repair` find."""
+    from mx_core.errors import FileFormatError
+    from mx_io.rec import files
+
+    found = files.check(str(path), None, images=True)
+    files.repair(
+        str(path), str(path.with_suffix(".mended")), str(path.with_suffix(".index")), None, images=True
+    )
+    if not found.intact:
+        raise FileFormatError("damaged")
+
+
 def read_batches(make: Callable[[Path], Any]) -> Callable[[Path], None]:
     """Reads all batches of an iterator."""
 
@@ -258,6 +331,13 @@ FORMATS: dict[str, Format] = {
     "mnist": Format(
         ".idx3", lambda: [struct.pack(">IIII", 0x803, 4, 5, 5) + bytes(100)], read_batches(mnist)
     ),
+    "crops": Format(".rec", images, read_crops),
+    "boxes": Format(".rec", boxes, read_boxes),
+    "checked": Format(".rec", images, check_records),
+    "shard": Format(".tar", shards, read_shards),
+    "webp": Format(".webp", lambda: [image(".webp")], decode),
+    "bmp": Format(".bmp", lambda: [image(".bmp")], decode),
+    "pixels": Format(".npy", lambda: [image(".npy")], decode),
     "jpeg": Format(".jpg", lambda: [image(".jpg")], decode),
     "png": Format(".png", lambda: [image(".png")], decode),
 }

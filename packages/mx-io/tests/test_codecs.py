@@ -77,6 +77,12 @@ def test_sizes_of_webp_files_are_checked_before_they_are_opened(monkeypatch):
     for data in (bytes(wide), lossless, extended):
         with pytest.raises(FileFormatError, match=r"\[webp\] expected 1 to \d+ pixels, got \d+ x \d+"):
             codecs.decode(data)
+    tall = bytearray(plain)
+    tall[26:30] = (4096).to_bytes(2, "little") * 2
+    with pytest.raises(
+        FileFormatError, match=r"\[webp\] 4096 x 4096: expected at most \d+ pixels in \d+ bytes"
+    ):
+        codecs.decode(bytes(tall))
     for data in (plain[:12], plain[:29], plain[:12] + b"JUNK" + plain[16:]):
         with pytest.raises(FileFormatError, match="expected a chunk of pixels"):
             codecs.decode(data)

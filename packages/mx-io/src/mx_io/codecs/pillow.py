@@ -18,6 +18,9 @@ from mx_io.codecs import check_size, damage_reported
 
 #: a byte of deflated data stands for at most this many
 _MOST_DEFLATED = 1033
+#: pixels of a WebP file: photographs of the worst quality have some 400 a byte; those of one colour may have more, up to
+#: a size that costs little memory
+_MOST_WEBP, _FEW_PIXELS = 1024, 1 << 21
 
 
 def decode_png(data: Any, color: int) -> npt.NDArray[np.uint8]:
@@ -32,7 +35,12 @@ def decode_bmp(data: Any, color: int) -> npt.NDArray[np.uint8]:
 
 def decode_webp(data: Any, color: int) -> npt.NDArray[np.uint8]:
     """Decode a WebP image; of an animation its first picture."""
-    check_size(*_webp_size(bytes(data[:30])), "webp")  # Pillow takes memory for all pixels when it opens one
+    height, width = _webp_size(bytes(data[:30]))  # Pillow takes memory for all pixels when it opens one
+    check_size(height, width, "webp")
+    if height * width > (most := _FEW_PIXELS + _MOST_WEBP * len(data)):
+        raise FileFormatError(
+            f"[webp] {height} x {width}: expected at most {most} pixels in {len(data)} bytes of file"
+        )
     return _decode(data, color, "WEBP")
 
 
