@@ -18,8 +18,8 @@ from mx_io.codecs import check_size, damage_reported
 
 #: a byte of deflated data stands for at most this many
 _MOST_DEFLATED = 1033
-#: pixels of a WebP file: photographs of the worst quality have some 400 a byte; those of one colour may have more, up to
-#: a size that costs little memory
+#: pixels a byte of a WebP file: photographs of the worst quality have some 400; images of one colour may have more, up
+#: to a size that costs little memory
 _MOST_WEBP, _FEW_PIXELS = 1024, 1 << 21
 
 
