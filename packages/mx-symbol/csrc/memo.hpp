@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "idle_bindings.hpp"
+#include "idle.hpp"
 #include "program.hpp"
 
 namespace mx::symbol {

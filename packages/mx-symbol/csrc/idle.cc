@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "idle_bindings.hpp"
+#include "idle.hpp"
 
 #include <algorithm>
 
