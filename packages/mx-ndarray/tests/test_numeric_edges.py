@@ -86,3 +86,29 @@ def test_prelu_broadcasts_slopes_over_examples_and_channels(
 def test_prelu_refuses_slopes_that_fit_nothing() -> None:
     with pytest.raises(ValueError, match=r"gamma: cannot broadcast \(5,\) over the examples and channels"):
         nd.LeakyReLU(nd.ones((2, 3, 5)), nd.ones((5,)), act_type="prelu")
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"), [("int64", 2**53 + 1), ("int64", -(2**62) - 1), ("uint64", 2**63 + 5)]
+)
+def test_integers_that_float64_rounds_are_exact_wherever_a_number_goes(kind: str, number: int) -> None:
+    assert nd.full((2,), number, dtype=kind).asnumpy().tolist() == [number] * 2
+    out = nd.zeros((2,), dtype=kind)
+    nd.full((2,), number, dtype=kind, out=out)
+    assert out.asnumpy().tolist() == [number] * 2
+    for key in (0, slice(None), slice(0, 1), [0], slice(None, None, 2)):
+        array, host = nd.zeros((3,), dtype=kind), np.zeros((3,), kind)
+        array[key] = number
+        host[key] = number
+        assert array.asnumpy().tolist() == host.tolist(), key
+    table = nd.zeros((2, 3), dtype=kind)
+    table[:, 1] = number
+    assert table.asnumpy().tolist() == [[0, number, 0]] * 2
+    array = nd.array(np.array([number, number - 1 if number > 0 else number + 1], kind), dtype=kind)
+    assert nd.maximum(array, number).asnumpy().tolist() == np.maximum(array.asnumpy(), number).tolist()
+    assert nd.minimum(number, array).asnumpy().tolist() == np.minimum(array.asnumpy(), number).tolist()
+
+
+def test_numbers_beyond_the_type_are_as_before() -> None:
+    assert nd.full((1,), 2**53 + 1).asnumpy().tolist() == [float(np.float32(2**53))]
+    assert nd.full((1,), True, dtype="int64").asnumpy().tolist() == [1]

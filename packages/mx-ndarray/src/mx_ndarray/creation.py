@@ -18,6 +18,18 @@ from mx_ndarray.ndarray import NDArray
 from mx_ndarray.operator_functions import function, served_natively
 
 ShapeLike = int | Sequence[int]
+_INTEGERS = frozenset(("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"))
+
+
+def is_rounded(value: Any, code: int) -> bool:
+    """Whether an element type holds an integer that float64, the type of run-time scalars, does not."""
+    if not isinstance(value, (int, np.integer)) or abs(int(value)) <= 2**53:
+        return False
+    name = dtypes.name(code)
+    if name not in _INTEGERS:
+        return False
+    limits = np.iinfo(name)
+    return int(limits.min) <= int(value) <= int(limits.max) and int(float(value)) != int(value)
 
 
 def _place(ctx: Context | None) -> tuple[int, int]:
@@ -132,6 +144,10 @@ def full(
         value = float(val)
     except (TypeError, ValueError):
         raise TypeError(f"[full] val: expected a number, got {val!r}") from None
+    if is_rounded(val, code := _code("full", dtype)):
+        host = np.full(_shape(shape, "full"), val, dtypes.numpy_dtype(code))
+        made = _core.from_numpy(host, code, _place(ctx))
+        return made if out is None else made.copyto(out)
     return _constant("full", shape, ctx, dtype, out, value=value)
 
 

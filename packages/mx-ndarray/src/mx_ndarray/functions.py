@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mx_core.errors import ArgumentError
-from mx_ndarray.creation import array
-from mx_ndarray.ndarray import NDArray, operand
+from mx_ndarray.creation import array, is_rounded
+from mx_ndarray.ndarray import NDArray, integer_operand, operand
 from mx_ndarray.operator_functions import function, several
 
 
@@ -26,8 +26,12 @@ def _either(
     if isinstance(lhs, NDArray):
         if isinstance(rhs, NDArray):
             return function(arrays)(lhs, rhs)
+        if is_rounded(rhs, lhs._dtype_code):
+            return function(arrays)(lhs, integer_operand(lhs, rhs))
         return function(scalar)(lhs, scalar=_number(rhs, arrays))
     if isinstance(rhs, NDArray):
+        if is_rounded(lhs, rhs._dtype_code):
+            return function(arrays)(integer_operand(rhs, lhs), rhs)
         return function(reflected)(rhs, scalar=_number(lhs, arrays))
     return numbers(lhs, rhs)
 

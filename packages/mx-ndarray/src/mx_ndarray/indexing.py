@@ -18,6 +18,7 @@ from mx_core.errors import IndexOutOfBoundsError, ShapeError
 from mx_ndarray import _core
 from mx_ndarray.advanced import first_axis, select
 from mx_ndarray.creation import array as make_array
+from mx_ndarray.creation import is_rounded
 from mx_ndarray.ndarray import NDArray
 from mx_ndarray.operator_functions import function
 from mx_ndarray.views import check_assignable, with_shape
@@ -176,7 +177,7 @@ def put(array: NDArray, key: Any, value: Any) -> None:
         return
     elif region.contiguous(dims) and not recorded:
         _fill(_view(array, region, region.shape), value)
-    elif isinstance(value, _NUMBERS):
+    elif isinstance(value, _NUMBERS) and not is_rounded(value, array._dtype_code):
         settings = region.slice_arguments(dims)
         function("_slice_assign_scalar")(array, scalar=float(value), out=array, **settings)
     else:
@@ -220,5 +221,10 @@ def _fill(target: NDArray, value: Any) -> None:
 
 def _full(shape: tuple[int, ...], value: Any, like: NDArray, out: NDArray | None = None) -> NDArray:
     """A number everywhere, of the type and context of `like`."""
+    if is_rounded(value, like._dtype_code):
+        made = make_array(np.full(shape, value, like.dtype), like.context, like.dtype)
+        if out is not None:
+            _core.copy(made, out)
+        return made
     settings = {"shape": shape, "dtype": dtypes.name(like._dtype_code), "ctx": like.context, "out": out}
     return function("_full")(value=float(value), **settings)
