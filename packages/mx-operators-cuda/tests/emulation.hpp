@@ -67,9 +67,14 @@ inline float erfinvf(float x) { return static_cast<float>(erfinv(x)); }
 inline void __syncthreads();
 
 #include "mx_operators_cuda/convolution.cuh"
+#include "mx_operators_cuda/ctc.cuh"
+#include "mx_operators_cuda/fill.cuh"
 #include "mx_operators_cuda/indexing.cuh"
+#include "mx_operators_cuda/lrn.cuh"
 #include "mx_operators_cuda/pooling.cuh"
+#include "mx_operators_cuda/regions.cuh"
 #include "mx_operators_cuda/rnn.cuh"
+#include "mx_operators_cuda/sequence.cuh"
 #include "mx_operators_cuda/sort.cuh"
 
 namespace mx {

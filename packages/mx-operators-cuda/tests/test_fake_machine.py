@@ -11,6 +11,7 @@ from testkit.fake_machine import Machine
 from testkit.fresh import IN_CI
 
 needs_arrays = pytest.mark.skipif(find_spec("mx_ndarray") is None, reason="mx-ndarray is not installed")
+needs_gluon = pytest.mark.skipif(find_spec("mx_gluon") is None, reason="mx-gluon is not installed")
 needs_graphs = pytest.mark.skipif(find_spec("mx_symbol") is None, reason="mx-symbol is not installed")
 
 
@@ -27,6 +28,15 @@ def test_operators(name: str, machine: Machine) -> None:
     machine.check(name)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    "name", ["layers", "indices", "losses", "recurrent", pytest.param("networks", marks=needs_graphs)]
+)
+def test_every_type_and_case(name: str, machine: Machine) -> None:
+    machine.check(name, timeout=1800, FAKE_SWEEP="1")
+
+
 @needs_arrays
 @pytest.mark.timeout(300)
 def test_code_in_python(machine: Machine) -> None:
@@ -37,6 +47,13 @@ def test_code_in_python(machine: Machine) -> None:
 @pytest.mark.timeout(300)
 def test_failures(machine: Machine) -> None:
     machine.check("failures", FAKE_CUDA_MEMORY=str(16 << 20))
+
+
+@pytest.mark.slow
+@needs_gluon
+@pytest.mark.timeout(600)
+def test_blocks(machine: Machine) -> None:
+    machine.check("blocks")
 
 
 @needs_graphs

@@ -31,6 +31,20 @@ CASES: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "pick": ({}, [(3, 7), INDEX]),
     "_backward_Embedding": ({"input_dim": 5, "output_dim": 4}, [(3, 4), INDEX]),
     "one_hot": ({"depth": 4}, [INDEX]),
+    "CTCLoss": ({}, [(7, 3, 5), np.array([[1.0, 2], [3, 0], [1, 1]])]),
+    "ROIPooling": ({"pooled_size": (2, 2), "spatial_scale": 1.0}, [(2, 3, 5, 6), np.zeros((3, 5))]),
+    "_backward_ROIPooling": (
+        {"pooled_size": (2, 2), "spatial_scale": 1.0},
+        [(3, 3, 2, 2), (2, 3, 5, 6), np.zeros((3, 5)), np.zeros((3, 3, 2, 2), np.int32)],
+    ),
+    "LRN": ({"nsize": 5}, [(2, 8, 3)]),
+    "_backward_LRN": ({"nsize": 5}, [(2, 8, 3)] * 3),
+    "_arange": ({"start": 0, "stop": 9}, []),
+    "_eye": ({"N": 4}, []),
+    "SequenceMask": ({"use_sequence_length": True}, [(4, 3, 2), INDEX]),
+    "SequenceLast": ({"use_sequence_length": True}, [(4, 3, 2), INDEX]),
+    "_backward_SequenceLast": ({"use_sequence_length": True}, [(3, 2), (4, 3, 2), INDEX]),
+    "SequenceReverse": ({"use_sequence_length": True}, [(4, 3, 2), INDEX]),
     "topk": ({"k": 3, "ret_typ": "both"}, [(2, 1300)]),
     "_backward_topk": ({"k": 2, "ret_typ": "value"}, [(2, 2), (2, 4)]),
 }
@@ -76,11 +90,11 @@ def functions(sources: list[Launch]) -> dict[str, Launch]:
 
 
 def test_written_kernels_compile(nvrtc: Any) -> None:
+    """Those with shared memory, many registers, or structs that must stay in registers; the others in a slow test."""
     made = {}
-    for name, (params, inputs) in CASES.items():
-        made |= functions(launches(name, params, inputs, "float16"))
-    made |= functions(launches("RNN", *RNN["RNN"], "float32"))
-    assert len(made) > 15
+    for name in ("Convolution", "_backward_Convolution", "_backward_Pooling", "take", "topk", "CTCLoss"):
+        made |= functions(launches(name, *CASES[name], "float16"))
+    assert len(made) > 9
     for launch in made.values():
         check(launch, "sm_90", nvrtc)
 

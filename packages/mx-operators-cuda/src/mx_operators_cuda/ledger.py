@@ -19,16 +19,20 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mx_core import dtypes
+from mx_core import dtypes, operators
 from mx_core import expression as X
+from mx_core.context import gpu
 from mx_core.errors import FileFormatError
 from mx_core.expression import Expression
-from mx_core.kernels import TensorSpec
-from mx_operators_cuda import reduce
+from mx_core.kernels import KernelCall, TensorSpec
+from mx_core.operator import ReferenceContext
+from mx_operators_cuda import convolution, norms, reduce
 from mx_operators_cuda.codegen.reduction import runs_of
+from mx_operators_cuda.codegen.rows import At
 from mx_operators_cuda.codegen.source import headers, included
 from mx_operators_cuda.elementwise import kernel
-from mx_operators_cuda.launch import Launch
+from mx_operators_cuda.folds import Rows
+from mx_operators_cuda.launch import Kind, Launch
 
 Shape = tuple[int, ...]
 
@@ -89,7 +93,7 @@ class Sample:
 
 @lru_cache(maxsize=1)
 def samples() -> dict[str, Sample]:
-    """Memory-bound, compute-bound, broadcast, several outputs, reductions; the type ends the name."""
+    """Memory-bound, compute-bound, broadcast, several outputs, reductions, layers; the type ends the name."""
     big, row = (4096, 8192), (8192,)
     gelu = X.trace(lambda x: x * 0.5 * (1 + X.erf(x * 0.7071067811865476)), 1)
     sgd = X.trace(lambda w, g, m, lr: (w - lr * (m * 0.9 + g), m * 0.9 + g), 3, 1)
@@ -102,7 +106,40 @@ def samples() -> dict[str, Sample]:
     made["momentum float32"] = _elementwise(sgd, (big, big, big), "float32", (0.5,))
     for axis, what in ((1, "rows"), (0, "columns"), (None, "all")):
         made[f"mean of {what} float32"] = _mean(big, axis, "float32")
+    made |= {f"convolution {name}": _convolution(name) for name in ("float32", "float16")}
+    made["layer norm float16"] = _layer_norm(big, "float16")
     return made
+
+
+def _convolution(name: str) -> Sample:
+    """A layer of a residual network: 64 filters of 3 × 3 on 16 images."""
+    code, op = dtypes.code(name), operators.get("Convolution")
+    p = op.Param.parse({"kernel": (3, 3), "num_filter": 64, "pad": (1, 1), "no_bias": True})
+    images, filters = (16, 64, 56, 56), (64, 64, 3, 3)
+    one, two = (1, 1), (3, 3)
+    shape = convolution.Shape(16, 1, 64, 64, (56, 56), (56, 56), two, one, one, one, False)
+    launches = convolution.forward(shape, code, (Kind.INPUT, 0), (Kind.INPUT, 1), None, (Kind.OUTPUT, 0))
+
+    def reference(arrays: Sequence[Any]) -> Sequence[Any]:
+        return op.reference(p, arrays, ReferenceContext())
+
+    inputs = (TensorSpec(images, code), TensorSpec(filters, code))
+    return Sample(inputs, (TensorSpec(images, code),), tuple(launches), reference)
+
+
+def _layer_norm(shape: Shape, name: str) -> Sample:
+    code, op = dtypes.code(name), operators.get("LayerNorm")
+    p = op.Param.parse({})
+    inputs = (TensorSpec(shape, code), *(TensorSpec(shape[1:], code),) * 2)
+    statistics = TensorSpec((shape[0], 1), 0)
+    outputs = (TensorSpec(shape, code), statistics, statistics)
+    call = KernelCall(op, p, inputs, outputs, gpu())
+    launches, scratch = norms.normalizing(call, Rows.along(shape, 1), At.POSITION, p.eps)
+
+    def reference(arrays: Sequence[Any]) -> Sequence[Any]:
+        return op.reference(p, arrays, ReferenceContext())
+
+    return Sample(inputs, outputs, tuple(launches), reference, (), tuple(scratch))
 
 
 def _elementwise(

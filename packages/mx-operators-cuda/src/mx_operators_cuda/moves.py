@@ -253,3 +253,26 @@ def _put(call: KernelCall, part: View) -> Any:
     assert zeros is not None
     background = [zeros] if zeros.threads else []
     return _plan(call, [*background, *_move(call, (Kind.INPUT, 0), _whole(call.inputs[0]), part)])
+
+
+def diag(call: KernelCall) -> Any:
+    """A diagonal; of a vector, the matrix with that diagonal."""
+    p: Any = call.params
+    if len(call.inputs[0].shape) == 1:
+        whole = _arrays(call.outputs)[0]
+        return _put(call, View.of(np.diagonal(whole, p.k), whole))
+    return _one(call, lambda x, y: (_diagonal(x, p), y))
+
+
+def backward_diag(call: KernelCall) -> Any:
+    """The gradient on its diagonal, zeros elsewhere; of a vector, the diagonal of the gradient."""
+    p: Any = call.params
+    whole = _arrays(call.outputs)[0]
+    if whole.ndim == 1:
+        return _one(call, lambda x, y: (np.diagonal(x, p.k), y))
+    return _put(call, View.of(_diagonal(whole, p), whole))
+
+
+def _diagonal(x: Array, p: Any) -> Array:
+    most = max(x.shape)  # far beyond the array NumPy's pointers overflow
+    return np.diagonal(x, min(max(p.k, -most), most), p.axis1, p.axis2)

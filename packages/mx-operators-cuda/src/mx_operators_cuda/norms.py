@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mx_core import expression as X
 from mx_core.expression import Opcode
+from mx_operators.reduce.base import reduced_axes
 from mx_operators_cuda import folds
 from mx_operators_cuda.codegen.rows import At
 from mx_operators_cuda.folds import Fold, Operand, Rows, read, write
@@ -159,10 +160,15 @@ def _groups(call: KernelCall, shape: tuple[int, ...]) -> Rows:
 def _normalized(call: KernelCall, where: Rows, at: At, eps: float) -> Any:
     if not folds.floating((*call.inputs, *call.outputs)):
         return None
+    return _plan(call, *normalizing(call, where, at, eps))
+
+
+def normalizing(call: KernelCall, where: Rows, at: At, eps: float) -> tuple[list[Launch], list[int]]:
+    """The launches of data, gamma, beta -> output, mean, std; gamma and beta lie at `at`."""
     inputs = [read(0, call.inputs[0]), read(1, call.inputs[1], at), read(2, call.inputs[2], at)]
     outputs = [write(0, call.outputs[0]), *(write(o, call.outputs[o], At.ROW) for o in (1, 2))]
     result, summary = _normal(eps, 3)
-    return _plan(call, *folds.launches(call.op.name, where, inputs, outputs, _statistics(3), result, summary))
+    return folds.launches(call.op.name, where, inputs, outputs, _statistics(3), result, summary)
 
 
 def backward_layer_norm(call: KernelCall) -> Any:
@@ -247,3 +253,31 @@ def backward_l2_normalization(call: KernelCall) -> Any:
         lambda g, y, norm, k, n, along: (g - y * along) / norm,
     )  # fmt: skip
     return _plan(call, *steps)
+
+
+def moments(call: KernelCall) -> Any:
+    """data -> mean, variance over axes, if these or the others are neighbours."""
+    data = call.inputs[0]
+    p: Any = call.params
+    axes = reduced_axes(p, len(data.shape))
+    where = _rows_over(data.shape, axes)
+    if not folds.floating((*call.inputs, *call.outputs)) or where is None:
+        return None
+    outputs = [write(o, spec, At.ROW) for o, spec in enumerate(call.outputs)]
+    made = folds.launches(
+        call.op.name, where, [read(0, data)], outputs, _statistics(1), None,
+        lambda x, k, n, total, squares: (total / n, squares / n),
+    )  # fmt: skip
+    return _plan(call, *made)
+
+
+def _rows_over(shape: tuple[int, ...], axes: Sequence[int]) -> Rows | None:
+    """Rows of what is reduced, one per element that is kept."""
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    if 0 in shape:
+        return None
+    for own, rows in ((sorted(axes), Rows.along), (kept, Rows.of)):
+        if own and own == list(range(own[0], own[-1] + 1)):
+            merged = (prod(shape[: own[0]]), prod(shape[own[0] : own[-1] + 1]), prod(shape[own[-1] + 1 :]))
+            return rows(merged, 1)
+    return None

@@ -200,3 +200,72 @@ def backward_upsample(call: KernelCall) -> Any:
         return None
     n, c, h, w = call.outputs[0].shape
     return _folded(call, (n, c, h, p.scale, w, p.scale), [3, 5])
+
+
+# ---- gradients that need data and result ----
+
+
+def _share(name: str) -> Callable[[Any, Any, Any], Any]:
+    """What an element gets of the gradient g of its result y."""
+    shares: dict[str, Callable[[Any, Any, Any], Any]] = {
+        "_backward_extremum": lambda g, x, y: X.where(x == y, g, 0.0),
+        "_backward_prod": lambda g, x, y: g * (y / x),
+        "_backward_nansum": lambda g, x, y: X.where(X.isnan(x), 0.0, g),
+        "_backward_nanprod": lambda g, x, y: X.where(X.isnan(x), 0.0, g * (y / x)),
+    }
+    return shares[name]
+
+
+def _from_output(call: KernelCall, share: Callable[[Any, Any, Any], Any]) -> Any:
+    """A function of the gradient, the element and the result, the reduced axes repeated."""
+    if any(spec.dtype not in _FLOATS for spec in (*call.inputs, *call.outputs)):
+        return None
+    g, x = call.inputs[:2]
+    y = call.inputs[2] if len(call.inputs) > 2 else g
+    kept = kept_shape(x.shape, _axes(call, len(x.shape)))
+    inputs = [type(g)(kept, g.dtype), x, type(g)(kept, y.dtype)][: len(call.inputs)]
+    function = share if len(inputs) == 3 else (lambda g, x: share(g, x, g))
+    return elementwise.plan(call, X.trace(function, len(inputs)), inputs, call.outputs)
+
+
+def backward_from_output(call: KernelCall) -> Any:
+    """Gradients of max, min, prod, nansum, nanprod."""
+    return _from_output(call, _share(call.op.name))
+
+
+def backward_norm(call: KernelCall) -> Any:
+    """The sign, or the element over the norm; 0 where the norm is 0."""
+    p: Any = call.params
+    if p.ord == 1:
+        return _from_output(call, lambda g, x, y: g * X.sign(x))
+    return _from_output(call, lambda g, x, y: g * (x / X.where(y == 0, 1.0, y)))
+
+
+def backward_moments(call: KernelCall) -> Any:
+    """mean_grad, var_grad, data, mean -> data_grad."""
+    if any(spec.dtype not in _FLOATS for spec in (*call.inputs, *call.outputs)):
+        return None
+    x = call.inputs[2]
+    kept = kept_shape(x.shape, _axes(call, len(x.shape)))
+    n = float(max(prod(x.shape) // max(prod(kept), 1), 1))
+    inputs = [spec if i == 2 else type(spec)(kept, spec.dtype) for i, spec in enumerate(call.inputs)]
+    made = X.trace(lambda g, v, x, mean: (g + 2.0 * (x - mean) * v) / n, 4)
+    return elementwise.plan(call, made, inputs, call.outputs)
+
+
+def sums_of_squares(call: KernelCall) -> Any:
+    """The sum of squares of each input, in float32."""
+    if any(spec.dtype != 0 or spec.layout for spec in (*call.inputs, *call.outputs)):
+        return None
+    squares = Reduction(Opcode.ADD, X.square)
+    steps: list[Launch] = []
+    scratch: list[int] = []
+    for i, spec in enumerate(call.inputs):
+        made, parts = launches(call.op.name, squares, runs_of((prod(spec.shape),), (0,)), spec.dtype)
+        places: dict[Parameter, Parameter] = {
+            (Kind.INPUT, 0): (Kind.INPUT, i), (Kind.OUTPUT, 0): (Kind.OUTPUT, 0, 4 * i),
+            (Kind.SCRATCH, 0): (Kind.SCRATCH, len(scratch)),
+        }  # fmt: skip
+        steps += [launch.taking(places) for launch in made]
+        scratch += parts
+    return make_plan(call.op.name, call.context, call.inputs, call.outputs, steps, scratch=scratch)

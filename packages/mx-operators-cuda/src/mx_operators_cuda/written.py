@@ -7,6 +7,7 @@ and emulated like those that are generated as a whole.
 
 from __future__ import annotations
 
+import struct as struct_module
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -66,6 +67,16 @@ def number(value: int) -> Argument:
 def small(value: int) -> Argument:
     """A 32-bit integer."""
     return Argument("{0}", (("mx::int32", (Kind.UINT32, value % 2**32)),))
+
+
+def double(value: float) -> Argument:
+    """A number as double, given like a 64-bit integer with its bits: other numbers need no other kernel."""
+    return Argument("{0}", (("double", bits_of(value)),))
+
+
+def bits_of(value: float) -> Parameter:
+    """A parameter of type double that is a number."""
+    return (Kind.UINT64, int.from_bytes(struct_module.pack("<d", value), "little"))
 
 
 def constant(value: float, code: int) -> Argument:

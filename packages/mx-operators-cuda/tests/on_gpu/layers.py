@@ -40,7 +40,9 @@ POOLINGS: list[tuple[dict[str, Any], tuple[int, ...]]] = [
 
 def test_every_layer_has_cases() -> None:
     layers = {"Convolution", "Deconvolution", "Pooling", *NORMS}
-    here = {name for name, make in KERNELS if make.split(":")[0] in ("convolution", "norms", "pooling")}
+    here = {name for name, make in KERNELS if make.split(":")[0] in ("convolution", "norms", "pooling")} - {
+        "moments"
+    }
     assert here == layers | {f"_backward_{name}" for name in layers} | {"UpSampling"}
 
 
@@ -70,7 +72,7 @@ def test_convolutions(name: str, dtype: str, bench: GpuBench) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32"] if FAKE else ["float32", "float16", "bfloat16", "float64"])
-@pytest.mark.parametrize("kind", ["max", "avg", "sum", "lp"])
+@pytest.mark.parametrize("kind", ["max", "avg"] if FAKE else ["max", "avg", "sum", "lp"])
 def test_poolings(kind: str, dtype: str, bench: GpuBench) -> None:
     for params, shape in POOLINGS:
         given = {**params, "pool_type": kind, "p_value": 3 if kind == "lp" else None}
@@ -109,9 +111,9 @@ NORMS: dict[str, list[tuple[dict[str, Any], tuple[int, ...]]]] = {
 
 
 @pytest.mark.parametrize("dtype", ["float32"] if FAKE else ["float32", "float16", "bfloat16", "float64"])
-@pytest.mark.parametrize("name", sorted(NORMS))
+@pytest.mark.parametrize("name", ["BatchNorm", "LayerNorm"] if FAKE else sorted(NORMS))
 def test_normalizations(name: str, dtype: str, bench: GpuBench) -> None:
-    for params, shape in NORMS[name][: 2 if FAKE else None]:
+    for params, shape in NORMS[name][: 1 if FAKE else None]:
         for is_train in (True, False) if name == "BatchNorm" else (True,):
             case = make_case(name, params, [shape], dtype="float64", low=0.2, high=1.2, is_train=is_train)
             compare(bench, name, params, list(case.inputs), dtype, is_train=is_train)
@@ -130,3 +132,16 @@ def test_upsampling(bench: GpuBench) -> None:
     compare(bench, "UpSampling", {"scale": 3, "sample_type": "nearest", "num_args": 1}, [(2, 3, 2, 4)])
     params = {"scale": 2, "sample_type": "bilinear", "num_filter": 3, "num_args": 2}
     compare(bench, "UpSampling", params, [(2, 3, 4, 3)])
+
+
+def test_regions(bench: GpuBench) -> None:
+    """Regions that overlap, reach beyond the image, mark padding, and have no pixels."""
+    rois = np.array(
+        [[0.0, 0, 0, 5, 3], [1, 2.4, 1, 9, 9], [-1, 1, 1, 2, 2], [1, 8, 8, 9, 9], [0, 1, 0, 4, 3]]
+    )
+    params = {"pooled_size": (2, 3), "spatial_scale": 0.7}
+    case = compare(bench, "ROIPooling", params, [(2, 3, 5, 6), rois])
+    y, places = case.reference()
+    assert (places < 0).any() and (places >= 0).any()
+    head = np.random.default_rng(3).normal(size=y.shape)
+    compare(bench, "_backward_ROIPooling", params, [head, case.inputs[0], rois, places])

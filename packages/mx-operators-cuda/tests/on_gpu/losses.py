@@ -23,6 +23,14 @@ CASES: dict[str, list[Given]] = {
     "_backward_softmax_cross_entropy": [({}, [(1,), (3, 7), CLASSES]), ({}, [(1,), (2, 300), CLASSES[:2]])],
 }  # fmt: skip
 
+WORDS = np.array([[1.0, 2, 2, 0], [3, 0, 0, 0], [1, 1, 1, 1]])
+LAST = np.array([[0.0, 1, 1, -1], [2, -1, -1, -1], [0, 3, 0, 2]])
+PATHS: list[Given] = [
+    ({}, [(7, 3, 5), WORDS]), ({"blank_label": "last"}, [(5, 3, 5), LAST]),
+    ({"use_data_lengths": True, "use_label_lengths": True}, [(6, 3, 4), WORDS, np.array([6.0, 3, 6]), np.array([3.0, 1, 4])]),
+    ({"use_label_lengths": True}, [(4, 2, 3), np.array([[0.0, 1], [1, 1]]), np.array([2.0, 0])]),
+]  # fmt: skip
+
 
 @pytest.fixture(scope="module")
 def bench() -> GpuBench:
@@ -30,12 +38,22 @@ def bench() -> GpuBench:
 
 
 def test_every_loss_has_cases() -> None:
-    assert set(CASES) == {name for name, make in KERNELS if make.startswith("losses:")}
+    paths = {"CTCLoss", "_backward_CTCLoss"}
+    assert set(CASES) | paths == {name for name, make in KERNELS if make.startswith(("losses:", "ctc:"))}
 
 
-@pytest.mark.parametrize("name", sorted(CASES)[:: 2 if FAKE else 1])
+@pytest.mark.parametrize("name", sorted(CASES)[:: 3 if FAKE else 1])
 def test_losses(name: str, bench: GpuBench) -> None:
     for params, inputs in CASES[name]:
         compare(bench, name, params, inputs)
         if not FAKE and name != "softmax_cross_entropy":
             compare(bench, name, params, inputs, "float16")
+
+
+def test_paths(bench: GpuBench) -> None:
+    """Repeated labels, padding, lengths, a blank as label, and a label that no path can read."""
+    for params, inputs in PATHS:
+        case = compare(bench, "CTCLoss", params, inputs, span=(-3, 3))
+        slope = case.reference()[1]
+        head = np.linspace(-1, 1, slope.shape[1])
+        compare(bench, "_backward_CTCLoss", params, [head, slope.astype(np.float64), *case.inputs])

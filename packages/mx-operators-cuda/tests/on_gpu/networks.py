@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from mx_core import cpu, gpu
 from mx_ndarray import nd, random
 from mx_symbol import sym
+from testkit.gpu_kernels import FAKE
 
 
 def lenet() -> Any:
@@ -46,6 +49,30 @@ def resnet() -> Any:
     return sym.SoftmaxOutput(sym.FullyConnected(sym.Flatten(x), num_hidden=4, name="fc"), name="softmax")
 
 
+def language_model() -> Any:
+    """Embedding, two LSTM layers with dropout between them, a distribution for each token."""
+    x = sym.Embedding(sym.Variable("data"), input_dim=11, output_dim=6, name="embed")
+    x = sym.RNN(x, state_size=5, num_layers=2, mode="lstm", p=0.2, name="lstm")
+    x = sym.FullyConnected(sym.Reshape(x, shape=(-1, 5)), num_hidden=11, name="fc")
+    return sym.SoftmaxOutput(x, name="softmax", normalization="batch")
+
+
+def transformer() -> Any:
+    """A block of self-attention and one of two layers, with normalization before each, over tokens (L, N)."""
+    x = sym.Embedding(sym.Variable("data"), input_dim=11, output_dim=8, name="embed")
+    y = sym.FullyConnected(sym.LayerNorm(x, name="ln0"), num_hidden=24, flatten=False, name="qkv")
+    scores = sym.contrib.interleaved_matmul_selfatt_qk(y, heads=2)
+    attention = sym.Dropout(sym.softmax(scores, axis=-1), p=0.1)
+    y = sym.contrib.interleaved_matmul_selfatt_valatt(y, attention, heads=2)
+    x = x + sym.FullyConnected(y, num_hidden=8, flatten=False, name="projection")
+    y = sym.FullyConnected(sym.LayerNorm(x, name="ln1"), num_hidden=12, flatten=False, name="inner")
+    y = sym.FullyConnected(sym.LeakyReLU(y, act_type="gelu"), num_hidden=8, flatten=False, name="outer")
+    x = sym.Reshape(sym.LayerNorm(x + y, name="ln2"), shape=(-1, 8))
+    return sym.SoftmaxOutput(
+        sym.FullyConnected(x, num_hidden=11, name="fc"), name="softmax", normalization="batch"
+    )
+
+
 def trained(net: Any, shape: tuple[int, ...], ctx: Any, steps: int = 2) -> dict[str, np.ndarray]:
     """Outputs, gradients, weights and statistics after some steps, then the output of inference."""
     executor = net.simple_bind(ctx, data=shape)
@@ -53,7 +80,10 @@ def trained(net: Any, shape: tuple[int, ...], ctx: Any, steps: int = 2) -> dict[
     for name, array in {**executor.arg_dict, **executor.aux_dict}.items():
         values = rng.normal(size=array.shape) * (1 if name == "data" else 0.4)
         array[:] = np.abs(values) + 0.7 if name.endswith(("var", "gamma")) else values
-    executor.arg_dict["softmax_label"][:] = np.arange(shape[0]) % 4
+    if len(shape) == 2:
+        executor.arg_dict["data"][:] = rng.integers(0, 11, shape)
+    label = executor.arg_dict["softmax_label"]
+    label[:] = np.arange(label.size) % 4
     weights = {name: a for name, a in executor.arg_dict.items() if name not in ("data", "softmax_label")}
     moments = {name: nd.zeros(a.shape, ctx=ctx) for name, a in weights.items()}
     random.seed(7, ctx)
@@ -77,9 +107,14 @@ def assert_trains_alike(net: Any, shape: tuple[int, ...]) -> None:
         np.testing.assert_allclose(found[name] / scale, value / scale, atol=2e-3, err_msg=name)
 
 
-def test_lenet() -> None:
-    assert_trains_alike(lenet(), (3, 1, 14, 14))
+#: builder and shape of the data; the first ones run everywhere
+NETWORKS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
+    "lenet": (lenet, (3, 1, 14, 14)), "resnet": (resnet, (4, 3, 32, 32)),
+    "language_model": (language_model, (5, 3)), "transformer": (transformer, (5, 3)),
+}  # fmt: skip
 
 
-def test_resnet() -> None:
-    assert_trains_alike(resnet(), (4, 3, 32, 32))
+@pytest.mark.parametrize("name", list(NETWORKS)[: 2 if FAKE else None])
+def test_networks_train_alike(name: str) -> None:
+    build, shape = NETWORKS[name]
+    assert_trains_alike(build(), shape)

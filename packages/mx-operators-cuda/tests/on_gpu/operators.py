@@ -11,14 +11,17 @@ import pytest
 
 from mx_core import dtypes, kernels
 from mx_core.testing.case import Case, make_case
+from mx_operators_cuda import nvrtc
 from mx_operators_cuda.register import KERNELS, UPDATES
 from testkit.device_memory import GpuBench
+from testkit.gpu_kernels import compare
 
 CLIP = {"ftml_update": "clip_grad"}
 MORE = {"ftml_update": {"t": 3}}
 #: a second moment that exceeds the square of the first
 STATES = {"rmspropalex_update": [(7, 5), np.full((7, 5), 2.0)]}
 TIES = np.array([[1.0, 3, 3, 2], [5, 5, 5, 5], [0, -1, -1, 0]])
+LENGTHS = np.array([4.0, 1, 3])
 X, BIG = (4, 1, 6), (3, 70, 2, 40)
 #: operator -> parameters and shapes of the inputs
 CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
@@ -75,6 +78,28 @@ CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
     "_backward_slice_like": [({}, [(2, 2), (4, 3)])],
     "Concat": [({"num_args": 3, "dim": 1}, [(3, 2, 2), (3, 0, 2), (3, 4, 2)])],
     "_rnn_param_concat": [({"num_args": 2, "dim": 0}, [(3,), (5,)])],
+    "diag": [({}, [(3, 4)]), ({"k": -1}, [(3,)]), ({"k": 1, "axis1": 2, "axis2": 0}, [(3, 2, 4)])],
+    "_backward_diag": [({"k": 1}, [(3,), (3, 4)]), ({"k": 1}, [(4, 4), (3,)]), ({"axis1": 2, "axis2": 0}, [(2, 3), (3, 2, 4)])],
+    **{f"_backward_{name}": [({"axis": (1,)}, [(2, 4), (2, 3, 4), (2, 4)]), ({}, [(1,), (5,), (1,)])] for name in ("prod", "nansum", "nanprod")
+       if name != "nansum"},
+    "_backward_nansum": [({"axis": (1,)}, [(2, 4), np.where(np.arange(24).reshape(2, 3, 4) % 5, 1.0, np.nan)])],
+    "_backward_extremum": [({"axis": (1,)}, [(3,), TIES, TIES.max(1)]), ({"axis": (0,), "keepdims": True}, [(1, 4), TIES, TIES.min(0, keepdims=True)])],
+    "_backward_norm": [({"axis": (1,)}, [(2,), (2, 3), np.array([0.0, 2])]), ({"ord": 1}, [(1,), (2, 3), (1,)])],
+    "moments": [({"axes": (0, 2)}, [(3, 4, 5)]), ({"axes": (1,), "keepdims": True}, [(3, 4, 5)]), ({"axes": (1, 2)}, [(3, 4, 2000)])],
+    "_backward_moments": [({"axes": (0, 2)}, [(4,), (4,), (3, 4, 5), (4,)])],
+    "all_finite": [({}, [(3, 4)]), ({}, [np.array([1.0, np.inf])]), ({}, [np.array([np.nan])])],
+    "multi_all_finite": [({"num_arrays": 2}, [(9000,), np.array([1.0, -np.inf])]), ({"num_arrays": 2}, [(3,), (0,)])],
+    "multi_sum_sq": [({"num_arrays": 2}, [(3, 4), (9000,)])],
+    "_arange": [({"start": 2, "stop": 9, "step": 1.5, "repeat": 2}, []), ({"start": 5, "dtype": "int32"}, [])],
+    "_linspace": [({"start": -1, "stop": 2, "num": 7}, []), ({"start": 1, "stop": 2, "num": 4, "endpoint": False}, [])],
+    "_eye": [({"N": 3, "M": 5, "k": -1}, [])],
+    "SequenceMask": [({"use_sequence_length": True, "value": 7}, [(4, 3, 2), LENGTHS]), ({}, [(4, 3)]),
+                     ({"use_sequence_length": True, "axis": 1}, [(3, 4), LENGTHS])],
+    "SequenceLast": [({"use_sequence_length": True}, [(4, 3, 2), LENGTHS]), ({"axis": 1}, [(3, 4, 2)])],
+    "_backward_SequenceLast": [({"use_sequence_length": True}, [(3, 2), (4, 3, 2), LENGTHS]), ({"axis": 1}, [(3,), (3, 4)])],
+    "SequenceReverse": [({"use_sequence_length": True}, [(4, 3, 2), LENGTHS]), ({}, [(4, 3)])],
+    "LRN": [({"nsize": 3, "alpha": 0.3}, [(2, 5, 3)]), ({"nsize": 9, "beta": 0.5}, [(2, 4)])],
+    "_backward_LRN": [({"nsize": 3, "alpha": 0.3}, [(2, 5, 3), (2, 5, 3), np.linspace(1, 2, 30).reshape(2, 5, 3)])],
     "repeat": [({"repeats": 3}, [(2, 3)]), ({"repeats": 2, "axis": 0}, [(2, 3)]), ({"repeats": 0, "axis": 1}, [(2, 3)])],
     "_backward_repeat": [({"repeats": 3}, [(18,), (2, 3)]), ({"repeats": 2, "axis": 0}, [(4, 3), (2, 3)])],
     "tile": [({"reps": (2, 1, 3)}, [(2, 3)]), ({"reps": (2,)}, [(2, 3)])],
@@ -121,8 +146,13 @@ def bench() -> GpuBench:
 
 def test_every_kernel_has_cases() -> None:
     """Here or in the file of its family."""
-    elsewhere = {"attention", "convolution", "indexing", "losses", "norms", "pooling", "rnn", "sort"}
-    assert set(CASES) == {name for name, make in KERNELS if make.split(":")[0] not in elsewhere}
+    elsewhere = {"attention", "convolution", "ctc", "indexing", "losses", "pooling", "regions", "rnn", "sort"}
+    others = ("mixed_update", "multi_update", "preloaded_update", "adamw", "lamb_direction", "lamb_step")
+    masters = {name for name, make in KERNELS if make in {f"optimizer:{other}" for other in others}}
+    layers = {name for name, make in KERNELS if make.startswith("norms:") and name not in CASES}
+    assert set(CASES) | masters | layers == {
+        name for name, make in KERNELS if make.split(":")[0] not in elsewhere
+    }
 
 
 HALVES = (
@@ -182,6 +212,82 @@ def test_wrong_distributions_are_refused(bench: GpuBench) -> None:
         made = kernels.prepare(case.op, case.params, case.specs, case.outputs, bench.context)
         with pytest.raises(RuntimeError, match=rf"\[_random_{name}\] \[gpu\(0\)\] {message}"):
             bench.run(made.plan, [], [np.zeros(3, np.float32)], None, scalars)
+
+
+@pytest.mark.parametrize("dtype", ["float16"] if EVERY > 1 else ["float16", "float32"])
+def test_updates_of_master_copies_and_of_several_weights(dtype: str, bench: GpuBench) -> None:
+    rates = {"rescale_grad": 0.5, "clip_gradient": 0.3}
+    for momentum in ("", "_mom"):
+        own = [(7, 5)] * (3 + bool(momentum))
+        compare(
+            bench, f"mp_sgd{momentum}_update", {"lr": 0.1, "wd": 0.01, **rates}, own, dtype, requests=(1,)
+        )
+        several = {**rates, "lrs": (0.1, 0.2), "wds": (0.01, 0.3), "num_weights": 2}
+        other = [(4,)] * len(own)
+        compare(bench, f"multi_mp_sgd{momentum}_update", several, [*own, *other], dtype, requests=(1,))
+        plain = [*own[:-1], *other[:-1]]
+        compare(bench, f"multi_sgd{momentum}_update", several, plain, dtype, requests=(1,))
+        lists = [np.array([0.1, 0.2], np.float32), np.array([0.01, 0.3], np.float32)]
+        preloaded = {**rates, "num_weights": 2}
+        compare(
+            bench,
+            f"preloaded_multi_mp_sgd{momentum}_update",
+            preloaded,
+            [*own, *other, *lists],
+            dtype,
+            requests=(1,),
+        )
+        compare(
+            bench, f"preloaded_multi_sgd{momentum}_update", preloaded, [*plain, *lists], dtype, requests=(1,)
+        )
+    adam = [
+        (7, 5),
+        (7, 5),
+        np.full((7, 5), 0.1),
+        np.full((7, 5), 0.2),
+        (1,),
+        (1,),
+        np.full(1, 0.1),
+        np.full(1, 0.2),
+    ]
+    compare(bench, "_preloaded_multi_adam_update", preloaded, [*adam, *lists], dtype, requests=(1,))
+    compare(bench, "mp_nag_mom_update", {"lr": 0.1, "wd": 0.01, "momentum": 0.9}, own, dtype, requests=(1,))
+
+
+@pytest.mark.parametrize("mixed", [""] if EVERY > 1 else ["", "mp_"])
+def test_updates_with_moments(mixed: str, bench: GpuBench) -> None:
+    """A scale that is 0 or no number leaves everything as it is."""
+    own, master = [(7, 5)] * 2, [(7, 5)] * (mixed != "")
+    rates = {"lr": 0.1, "wd": 0.01}
+    moments = [np.full((7, 5), 0.1), np.full((7, 5), 0.2)]
+    dtype = "float16" if mixed else "float32"
+    for scale in (0.5, np.inf, 0.0):
+        given = [*own, *moments, *master, np.array([scale])]
+        compare(
+            bench,
+            f"_{mixed}adamw_update",
+            {**rates, "eta": 0.7, "clip_gradient": 0.3},
+            given,
+            dtype,
+            requests=(1,),
+        )
+    for more in ({}, {"bias_correction": False, "clip_gradient": 0.2}):
+        given = [*own, *moments, *master]
+        compare(
+            bench, f"{mixed}lamb_update_phase1", {"wd": 0.01, "t": 3, **more}, given, dtype, requests=(1,)
+        )
+    for more in ({}, {"lower_bound": 2.0, "upper_bound": 3.0}):
+        for norms in (([4.0], [2.0]), ([0.0], [1.0])):
+            given = [*own, *map(np.array, norms), *master]
+            compare(bench, f"{mixed}lamb_update_phase2", {"lr": 0.1, **more}, given, dtype, requests=(1,))
+
+
+def test_rates_need_no_other_kernels(bench: GpuBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another rate is another plan, of the kernels that are there."""
+    given = {"num_weights": 1, "wds": (0.0,)}
+    compare(bench, "multi_sgd_update", {**given, "lrs": (0.1,)}, [(3,), (3,)], requests=(1,))
+    monkeypatch.setattr(nvrtc, "compile_kernel", None)
+    compare(bench, "multi_sgd_update", {**given, "lrs": (0.7,)}, [(3,), (3,)], requests=(1,))
 
 
 def compare_update(case: Case, plan: Any, bench: GpuBench) -> None:
