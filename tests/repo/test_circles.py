@@ -22,7 +22,6 @@ LATE = {
     ("mx_core.context", "mx_core.services"),
     # kernels are registered, and what a kernel is given is described by operators
     ("mx_core.kernels", "mx_core.operator.simple"),
-    ("mx_core.kernels", "mx_core.plugins"),
     ("mx_core.kernels", "mx_core.services"),
     ("mx_core.plugins.registrars", "mx_core.kernels"),
     ("mx_core.plugins.registrars", "mx_core.operator.declaration"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_origin
 
 from mx_core.errors import ArgumentError, MXNetError, PluginError
 from mx_core.operator import kept_values, validation
+from mx_core.operator.knowledge import keeping_shape
 from mx_core.operator.params import NoParams, Params
 from mx_core.operator.signature import docstring_of, signature_of
 
@@ -172,6 +173,7 @@ class Operator(Generic[P]):
 
     # ---- inference ----
 
+    @keeping_shape
     def infer_shape(self, p: P, s: Shapes) -> None:
         """Mutual rule, called until nothing changes; by default all shapes are equal."""
         s.unify([*self.inputs(p), *self.aux(p), *self.outputs(p)])

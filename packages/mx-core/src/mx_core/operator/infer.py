@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mx_core import dtypes
 from mx_core.errors import DTypeError, MXNetError, OutOfMemoryError, ShapeError
 from mx_core.operator.backward import infer_through_forward
-from mx_core.operator.knowledge import PartialShape, Shapes, State, Types
+from mx_core.operator.knowledge import PartialShape, Shapes, State, Types, keeps_shape
 from mx_core.operator.watchdog import watched
 from mx_core.signals import let_pass
 
@@ -45,17 +44,8 @@ def tensors_of(op: Operator[Any], p: Params, n_given: int, node: str | None = No
     inputs = (*op.inputs(p), *op.aux(p))
     if n_given != len(inputs):
         raise ShapeError(f"{where} expected {len(inputs)} inputs ({', '.join(inputs)}), got {n_given}")
-    rule = getattr(op.infer_shape, "__func__", None)
-    alike = rule in _usual_rules() and op.backward_of is None and len(inputs) > 0
+    alike = keeps_shape(op.infer_shape) and op.backward_of is None and len(inputs) > 0
     return Tensors(where, inputs, tuple(op.outputs(p)), alike)
-
-
-@cache
-def _usual_rules() -> tuple[object, ...]:
-    from mx_core.operator.declaration import Operator
-    from mx_core.operator.simple import Elementwise
-
-    return Operator.infer_shape, Elementwise.infer_shape
 
 
 def _run_to_fixed_point(op: Operator[Any], p: Params, state: State) -> None:

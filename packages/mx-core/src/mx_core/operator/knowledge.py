@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mx_core import dtypes
@@ -205,6 +205,22 @@ class Types:
         """Current knowledge in the order of `names`."""
         return tuple([self._table[name] for name in names])
 
+
+Rule = TypeVar("Rule", bound=Callable[..., None])
+
+
+def keeping_shape(rule: Rule) -> Rule:
+    """Marks a rule for shapes by which inputs of one shape have outputs of that shape, whatever the parameters."""
+    setattr(rule, _KEEPS, True)
+    return rule
+
+
+def keeps_shape(rule: Callable[..., None]) -> bool:
+    """Whether it is marked so."""
+    return getattr(rule, _KEEPS, False) is True
+
+
+_KEEPS = "_mx_keeps_shape"
 
 #: one of the two, the same throughout a call
 State = TypeVar("State", Shapes, Types)

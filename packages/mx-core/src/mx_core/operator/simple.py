@@ -18,6 +18,7 @@ from mx_core.expression.evaluate import evaluate
 from mx_core.expression.ir import Expression
 from mx_core.expression.trace import Builder, Traced
 from mx_core.operator.declaration import Operator, P, ReferenceContext
+from mx_core.operator.knowledge import keeping_shape
 from mx_core.operator.tracing import expression_of, traced
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Elementwise(Operator[P]):
         """
         raise NotImplementedError(f"[{self.name}] no expression")
 
+    @keeping_shape
     def infer_shape(self, p: P, s: Shapes) -> None:
         """All shapes equal, or broadcast as NumPy does."""
         if not self.broadcast:
