@@ -103,6 +103,9 @@ class TestRegistration:
         net.more = {"a": [nn.Dense(1)]}  # type: ignore[attr-defined]
         with pytest.warns(UserWarning, match=r"\[n\] Net.more has blocks that are not registered"):
             net.collect_params()
+        del net.more  # type: ignore[attr-defined]
+        vars(net)["__within"] = [nn.Dense(1)]
+        net.collect_params()
 
     def test_apply_goes_from_the_inside_out(self) -> None:
         seen: list[str] = []

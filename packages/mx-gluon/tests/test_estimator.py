@@ -19,6 +19,7 @@ from mx_gluon.contrib.estimator import (
     BatchEnd,
     CheckpointHandler,
     EarlyStoppingHandler,
+    EpochBegin,
     EpochEnd,
     Estimator,
     LoggingHandler,
@@ -215,6 +216,13 @@ def test_refused(kit: Any) -> None:
         Estimator(made.net, made.loss, trainer=made.trainer, context=gpu(num_gpus()))
 
 
+class Epochs(EpochBegin):
+    count = 0
+
+    def epoch_begin(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
+        self.count += 1
+
+
 def test_handlers_of_some_events_only(kit: Any) -> None:
     class Third(BatchEnd, EpochEnd):
         count = 0
@@ -230,6 +238,9 @@ def test_handlers_of_some_events_only(kit: Any) -> None:
     made.fit(kit.loader(), epochs=9, event_handlers=third)
     assert third.count == 6
     assert isinstance(made.trainer, Trainer)
+    again = kit.estimator()
+    again.fit(kit.loader(), epochs=2, event_handlers=[BatchEnd(), EpochEnd(), epochs := Epochs()])
+    assert epochs.count == 2
 
 
 def test_a_class_that_extends_it_uses_its_parts(kit: Any) -> None:

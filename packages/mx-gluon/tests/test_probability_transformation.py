@@ -135,6 +135,8 @@ def test_axes_of_one_outcome() -> None:
     assert mixed.event_dim == 1
     np.testing.assert_allclose(mixed.log_det_jacobian(x, mixed(x)).asnumpy(), 3 + 3 * np.log([2.0, 2.0]))
     assert whole.broadcast_to((4, 2)).sample().shape == (4, 2, 3)
+    rows = mgp.Independent(mgp.Dirichlet(double(np.ones((2, 3)))), 1)
+    assert rows.broadcast_to(4).base_dist.alpha.shape == (4, 2, 3)
 
 
 class Logarithm(HybridBlock):
