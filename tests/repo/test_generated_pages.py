@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 from generate import commands, settings
@@ -18,6 +19,8 @@ ATTRIBUTES = {"MX_PLUGIN", "MX_HOOK_API"}
 def test_every_variable_that_is_read_is_stated() -> None:
     read = set()
     for path in [*ROOT.glob("p*s/*/src/**/*.py"), *ROOT.glob("p*s/*/csrc/**/*.[ch]*")]:
+        if path.relative_to(ROOT).parts[1] == "mx-kvstore-ray" and find_spec("mx_kvstore_ray") is None:
+            continue  # its own tests look
         read |= set(re.findall(r'"(MX(?:NET)?_[A-Z0-9_]*[A-Z0-9])"', path.read_text(encoding="utf-8")))
     stated = settings.variables()
     prefixes = {name for name in read if any(known.startswith(f"{name}_") for known in stated)}

@@ -68,14 +68,14 @@ class Running:
     def text(self) -> str:
         return "".join(self.lines)
 
-    def wait_for(self, pattern: str, count: int = 1, timeout: float = 120.0) -> list[str]:
+    def wait_for(self, pattern: str, count: int = 1, timeout: float = 250.0) -> list[str]:
         """The first groups of `count` matches in the output."""
         with self._changed:
             found = self._changed.wait_for(lambda: len(re.findall(pattern, self.text)) >= count, timeout)
         assert found, f"{pattern!r} did not come {count} times within {timeout} s in:\n{self.text}"
         return re.findall(pattern, self.text)
 
-    def wait(self, timeout: float = 200.0) -> int:
+    def wait(self, timeout: float = 250.0) -> int:
         try:
             status = self.process.wait(timeout)
         except subprocess.TimeoutExpired:

@@ -172,12 +172,12 @@ def test_a_stopped_worker_is_waited_for(start: Any) -> None:
 
 
 def test_a_deadline_ends_a_wait(start: Any) -> None:
-    job = start(sums(100_000, 11.0, 11.0), 2, "--deadline", "5", **BOUND)
+    job = start(sums(100_000, 11.0, 11.0), 2, "--deadline", "30", **BOUND)
     job.wait_for("pid", 2)
     os.kill(workers_of(job)[1], signal.SIGSTOP)
     assert job.wait() != 0, job.text
     assert re.search(
-        r"survivor 0 heard at [\d.]+: PeerTimeoutError .*worker 0 waited 5 s for worker 1: push", job.text
+        r"survivor 0 heard at [\d.]+: PeerTimeoutError .*worker 0 waited 30 s for worker 1: push", job.text
     )
     job.check_nothing_is_left()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("mx_kvstore_ray", reason="mx-kvstore-ray is not installed")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 CONTRACT = """
 import traceback

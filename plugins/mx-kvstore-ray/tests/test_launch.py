@@ -66,6 +66,7 @@ def listening(pids: set[int]) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_nothing_listens_beyond_this_machine_and_ctrl_c_ends_all(start: Any) -> None:
     job = start(LOOP, 2)
     job.wait_for(r"pids (\d+ \d+)", 2)
@@ -80,6 +81,7 @@ def test_nothing_listens_beyond_this_machine_and_ctrl_c_ends_all(start: Any) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_nothing_outlives_a_launcher_that_is_killed(start: Any) -> None:
     job = start(LOOP, 2)
     job.wait_for(r"pids (\d+ \d+)", 2)
@@ -89,6 +91,7 @@ def test_nothing_outlives_a_launcher_that_is_killed(start: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_exit_status_is_that_of_the_first_that_failed(start: Any) -> None:
     program = "import sys, mx; store = mx.kv.create('dist_sync'); store.barrier(); sys.exit(3 * store.rank)"
     job = start(program, 2, "--grace", "5")
@@ -98,6 +101,13 @@ def test_the_exit_status_is_that_of_the_first_that_failed(start: Any) -> None:
 
 
 # ---- settings ----
+
+
+def test_every_variable_that_is_read_is_stated() -> None:
+    read: set[str] = set()
+    for path in Path(settings.__file__).parent.glob("*.py"):
+        read |= set(re.findall(r'"(MX(?:NET)?_[A-Z0-9_]*[A-Z0-9])"', path.read_text()))
+    assert read - {"MX_PLUGIN", "MX_HOOK_API", "MX_KVSTORE_ENGINE"} == set(settings.VARIABLES)
 
 
 def test_a_place_is_told_by_variables(monkeypatch: pytest.MonkeyPatch) -> None:
