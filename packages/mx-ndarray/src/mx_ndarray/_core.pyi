@@ -101,7 +101,7 @@ def take_array(array: NDArrayBase, other: NDArrayBase) -> None:
     """Makes an array without elements the same as another one: how pickles of MXNet are read."""
 
 class CallFacts:
-    """What prepared calls know of an operator and its parameters."""
+    """What prepared calls know of an operator and its parameters. Threads: any; it never changes."""
 
     def __init__(
         self,
