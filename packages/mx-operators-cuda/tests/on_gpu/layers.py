@@ -17,7 +17,7 @@ from testkit.gpu_kernels import FAKE, Given, compare
 CONVOLUTIONS: list[tuple[dict[str, Any], tuple[int, ...]]] = [
     ({"kernel": (3, 3), "num_filter": 5, "pad": (1, 1), "stride": (2, 2)}, (2, 3, 7, 6)),
     ({"kernel": (2, 3), "num_filter": 6, "num_group": 2, "dilate": (2, 1), "no_bias": True}, (2, 4, 6, 5)),
-    ({"kernel": (3,), "num_filter": 70, "stride": (2,), "pad": (1,)}, (3, 2, 50)),
+    ({"kernel": (3,), "num_filter": 70, "stride": (2,), "pad": (1,)}, (3, 2, 800)),
     ({"kernel": (2, 1, 2), "num_filter": 2, "pad": (1, 0, 1)}, (1, 3, 3, 2, 3)),
     ({"kernel": (3, 3), "num_filter": 4, "pad": (1, 1), "layout": "NHWC"}, (2, 5, 4, 3)),
     ({"kernel": (1, 1), "num_filter": 4}, (0, 2, 3, 3)),
@@ -60,7 +60,7 @@ def backward_given(name: str, params: dict[str, Any], data: tuple[int, ...]) -> 
 @pytest.mark.parametrize("dtype", ["float32"] if FAKE else ["float32", "float16", "bfloat16", "float64"])
 @pytest.mark.parametrize("name", ["Convolution", "Deconvolution"])
 def test_convolutions(name: str, dtype: str, bench: GpuBench) -> None:
-    for params, shape in CONVOLUTIONS if name == "Convolution" else DECONVOLUTIONS:
+    for params, shape in (CONVOLUTIONS if name == "Convolution" else DECONVOLUTIONS)[: 4 if FAKE else None]:
         compare(bench, name, params, [shape], dtype)
         compare(
             bench,
@@ -100,7 +100,7 @@ def test_ties_and_what_is_no_number(bench: GpuBench) -> None:
 #: parameters and shape of the data
 NORMS: dict[str, list[tuple[dict[str, Any], tuple[int, ...]]]] = {
     "BatchNorm": [
-        ({"fix_gamma": False}, (50, 2, 13, 13)), ({"axis": -1, "output_mean_var": True}, (3, 4, 70)), ({}, (4, 3, 5, 6)),
+        ({"fix_gamma": False}, (4, 3, 5, 6)), ({"axis": -1, "output_mean_var": True}, (3, 4, 70)), ({}, (50, 2, 13, 13)),
         ({"use_global_stats": True, "fix_gamma": False}, (2, 3, 4)), ({}, (5, 3)),
     ],
     "LayerNorm": [({}, (6, 40)), ({"axis": 1}, (3, 5, 4)), ({}, (2, 300))],
