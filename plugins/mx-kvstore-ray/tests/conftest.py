@@ -9,7 +9,6 @@ import secrets
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -37,10 +36,9 @@ def pids_of(mark: str) -> dict[int, str]:
     return found
 
 
-def leftovers() -> set[str]:
-    """Folders of jobs."""
-    places = {tempfile.gettempdir(), "/dev/shm"}
-    return {str(path) for place in places for path in Path(place).glob("mx-ray-*")}
+def folders_of(mark: str) -> set[str]:
+    """The folders of a job that runs: one of its processes is told to remove them."""
+    return {word for name in pids_of(mark).values() for word in re.findall(r"(\S*/mx-ray-\w+) ", name)}
 
 
 class Running:
@@ -48,7 +46,7 @@ class Running:
 
     def __init__(self, command: list[str], folder: Path, environment: dict[str, str]) -> None:
         self.mark = secrets.token_hex(8)
-        self.before = leftovers()
+        self.folders: set[str] = set()
         self.process = subprocess.Popen(
             command, cwd=folder, env={**environment, MARK: self.mark}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )  # fmt: skip
@@ -60,6 +58,7 @@ class Running:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
+            self.folders = self.folders or folders_of(self.mark)
             with self._changed:
                 self.lines.append(line)
                 self._changed.notify_all()
@@ -92,11 +91,12 @@ class Running:
         return [pid for pid, name in pids_of(self.mark).items() if name.startswith("ray::ParameterServer")]
 
     def check_nothing_is_left(self) -> None:
+        assert len(self.folders) > 1, "the job had none"
         limit = time.monotonic() + 20.0
-        while (pids_of(self.mark) or leftovers() - self.before) and time.monotonic() < limit:
+        while (pids_of(self.mark) or any(map(os.path.exists, self.folders))) and time.monotonic() < limit:
             time.sleep(0.1)
         assert not pids_of(self.mark), "processes were left behind"
-        assert not leftovers() - self.before, "files were left behind"
+        assert not [folder for folder in self.folders if os.path.exists(folder)], "files were left behind"
 
     def end(self) -> None:
         if self.process.poll() is None:
