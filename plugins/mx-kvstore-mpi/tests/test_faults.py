@@ -180,6 +180,15 @@ try:
     elif CASE == "steps":
         store.init("a", mx.nd.zeros((2,)))
         store.save = [store.barrier, lambda: store._rounds.do("something", lambda comm: None)][store.rank]()
+    elif CASE == "states":
+        weight = mx.nd.zeros((2,))
+        store.init("a", weight)
+        store.set_optimizer(mx.optimizer.create("sgd", momentum=0.9))
+        for step in range(2):
+            store.pushpull("a", mx.nd.ones((2,)), out=weight)
+            store.save_optimizer_states(f"{__file__}-{store.rank}-{step}")
+        store.load_optimizer_states(f"{__file__}-{store.rank}-1")
+        store.load_optimizer_states(f"{__file__}-{store.rank}-{store.rank}")
     elif CASE == "pushes":
         store.init(["a", "b"], [mx.nd.zeros((2,))] * 2)
         out = mx.nd.zeros((2,))
@@ -203,6 +212,12 @@ else:
     [
         ("keys", "ProtocolError", "first value of key '[ab]'.*the same order"),
         pytest.param("steps", "ProtocolError", "the same methods in the same order", marks=pytest.mark.slow),
+        pytest.param(
+            "states",
+            "ProtocolError",
+            r"load_optimizer_states \(state of 'a' \(2,\) \w+\)",
+            marks=pytest.mark.slow,
+        ),
         ("pushes", "PeerTimeoutError", r"waited 1 s: the push of key '[ab]'|\d worker"),
         pytest.param(
             "late",

@@ -12,6 +12,7 @@ import numpy as np
 
 from mx_core.errors import ArgumentError
 from mx_kvstore_mpi.errors import ProtocolError
+from mx_ndarray import NDArray
 from mx_train.lr_scheduler import LRScheduler
 from mx_train.optimizer import SGLD
 
@@ -111,6 +112,21 @@ def of_rates(updater: Any) -> Told:
     """The rates of an updater's optimizer."""
     found = rates(getattr(updater, "optimizer", None))
     return tuple(f"{name} {_text(rate)}" for name, rate in found.items())
+
+
+def of_states(updater: Any) -> Told:
+    """A digest of each state that an updater has."""
+    states = getattr(updater, "states", {})
+    return tuple(f"state of {key!r} {_print(state)}" for key, state in sorted(states.items(), key=repr))
+
+
+def _print(state: Any) -> str:
+    if isinstance(state, (list, tuple)):
+        return "[" + ", ".join(map(_print, state)) + "]"
+    if not isinstance(state, NDArray):
+        return _text(state)
+    values = state.asnumpy()
+    return f"{values.shape} {hashlib.blake2b(values.tobytes(), digest_size=8).hexdigest()}"
 
 
 def _text(value: Any) -> str:

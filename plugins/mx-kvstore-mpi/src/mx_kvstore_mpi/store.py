@@ -11,7 +11,7 @@ from mx_kvstore import KVStore
 from mx_kvstore.compression import Compression
 from mx_kvstore.exchange import text_of
 from mx_kvstore_mpi import world
-from mx_kvstore_mpi.agreement import Told, check_draws_nothing, digest, of_optimizer, of_rates
+from mx_kvstore_mpi.agreement import Told, check_draws_nothing, digest, of_optimizer, of_rates, of_states
 from mx_kvstore_mpi.arrays import beside, check_compressed, in_main_memory
 from mx_kvstore_mpi.rounds import Rounds
 from mx_ndarray import NDArray, nd
@@ -98,6 +98,20 @@ class SyncStore(KVStore):
         except BaseException:
             self._updater = before
             raise
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Takes what `save_optimizer_states` wrote. Blocks until all workers have called it.
+
+        Raises
+        ------
+        ProtocolError
+            Another worker loads other states: values would drift apart.
+        FileFormatError, ArgumentError
+            The file is damaged, or its states are of another optimizer; the message names the file.
+        """
+        self._check()
+        super().load_optimizer_states(fname)
+        self._rounds.do("load_optimizer_states", lambda comm: None, of_states(self._updater))
 
     def first_value(self, key: Any, stored: NDArray) -> None:
         """Takes the value of worker 0."""
