@@ -23,16 +23,33 @@ _OWN = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DISABLE_IMPORT_WARNING": "1",
 }
-#: removes folders when its input ends, which is when the launcher does
+#: when its input ends, which is when the launcher does: kills what is left of the job, and removes its folders
 _REAPER = """
-import shutil, signal, sys, time
+import os, shutil, signal, sys, time
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_IGN)
+token, *folders = sys.argv[1:]
+spared = os.getpid(), os.getppid()
 sys.stdin.read()
+mark, own = b"RAY_AUTH_TOKEN_PATH=" + os.fsencode(token), os.path.dirname(token) + "/"
+def ours(pid):  # some of Ray's write their name over their environment, and all have logs open
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        if mark in file.read().split(bytes(1)):
+            return True
+    links = (os.readlink(f"/proc/{pid}/fd/{each}") for each in os.listdir(f"/proc/{pid}/fd"))
+    return any(link.startswith(own) for link in links)
 for _ in range(50):
-    for folder in sys.argv[1:]:
+    left = False
+    for pid in os.listdir("/proc") if token else ():
+        try:
+            if pid.isdigit() and int(pid) not in spared and ours(pid):
+                left = True
+                os.kill(int(pid), signal.SIGKILL)
+        except OSError:
+            pass
+    for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
-    if not any(map(__import__("os").path.exists, sys.argv[1:])):
+    if not left and not any(map(os.path.exists, folders)):
         break
     time.sleep(0.1)
 """
@@ -57,15 +74,16 @@ class Cluster:
         self._temporary: list[str] = []
         self._reaper: subprocess.Popen[bytes] | None = None
         self._own = address is None
-        own = ""
+        own = token = ""
         if self._own:
             own = self._temporary_folder("mx-ray-", None)
-            self._make_token(Path(own, "token"))
+            token = f"{own}/token"
+            self._make_token(Path(token))
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.folder = folder or self._temporary_folder("mx-ray-", memory)
         if self._temporary:
             self._reaper = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _REAPER, *self._temporary],
+                [sys.executable, "-I", "-S", "-c", _REAPER, token, *self._temporary],
                 stdin=subprocess.PIPE,
                 start_new_session=True,
             )
