@@ -19,7 +19,7 @@
 
 #define __global__
 #define __device__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __shared__ static thread_local
 
 struct Dim3 { unsigned x = 1, y = 1, z = 1; };

@@ -129,6 +129,8 @@ def launch(
         The threads of a block meet.
     """
     header = function.split("::")[0]
+    # for two blocks on a multiprocessor: threads then get the registers that they need, instead of few that spill
+    bounds = f"{block}, 2"
     symbol = f"{elementwise.symbol(name)}_{function.split('::')[-1]}"
     texts, parameters = _texts(arguments, 0)
     given = [f"p{i}" for i in range(len(parameters))]
@@ -140,7 +142,7 @@ def launch(
         f'#include "mx_operators_cuda/{header}.cuh"',
         *([BARRIERS] if barriers else []),
         "",
-        f'extern "C" __global__ void __launch_bounds__({block})',
+        f'extern "C" __global__ void __launch_bounds__({bounds})',
         f"{symbol}({declared}) {{",
         f"  mx::{function}<{', '.join(types)}>({called});",
         "}",
