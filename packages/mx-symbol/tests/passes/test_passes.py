@@ -190,6 +190,170 @@ def test_a_pass_that_prepares_what_changes_is_set_aside_itself(register):
     np.testing.assert_allclose(executor.forward(a=np.ones(1))[0].asnumpy(), np.tanh(np.sin([1])), rtol=1e-6)
 
 
+def empties_outputs(graph):
+    graph.outputs = []
+    return graph
+
+
+def forgets_all(graph):
+    vars(graph).clear()
+    return graph
+
+
+def reads_itself(graph):
+    (node,) = graph.find("exp")
+    node.inputs = (Entry(node),)
+    return graph
+
+
+def reads_itself_in_place(graph):
+    (node,) = graph.find("exp")
+    node.inputs[0] = Entry(node)
+    return graph
+
+
+def becomes_another(graph):
+    (node,) = graph.find("exp")
+    (tanh,) = graph.apply("tanh", node.inputs, "other")
+    node.op, node.params = tanh.node.op, tanh.node.params
+    return graph
+
+
+def writes_attributes(graph):
+    (node,) = graph.find("exp")
+    node.attrs[PREPARED] = "1"
+    return exp_to_tanh(graph)
+
+
+def forgets_shapes(graph):
+    graph.specs.clear()
+    return graph
+
+
+def forgets_times(graph):
+    graph.times.clear()
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("apply", "where"),
+    [
+        (empties_outputs, "outputs"),
+        (forgets_all, "outputs; grads; specs; .*whole"),
+        (reads_itself, "nodes e"),
+        (reads_itself_in_place, "nodes e"),
+        (becomes_another, "nodes e"),
+        (writes_attributes, "nodes e"),
+        (forgets_shapes, "specs"),
+        (forgets_times, "times"),
+    ],
+)
+@pytest.mark.parametrize("stage", ["graph", "program"])
+def test_a_pass_that_writes_into_the_graph_is_named_and_undone(register, apply, where, stage):
+    register(odd=spec(apply, stage), odd_too=spec(unchanged, stage))
+    net = sym.exp(sym.Variable("a"), name="e")
+    before = net.tojson()
+    with pytest.warns(
+        PluginWarning, match=f"'odd' .* is set aside: it writes into the graph that it gets: into {where}"
+    ):
+        executor = net.simple_bind(a=(2,))
+        executor.forward(is_train=True, a=np.ones(2))
+    executor.backward(nd.ones((2,)))
+    np.testing.assert_allclose(executor.outputs[0].asnumpy(), np.exp([1, 1]), rtol=1e-5)
+    np.testing.assert_allclose(executor.grad_dict["a"].asnumpy(), np.exp([1, 1]), rtol=1e-5)
+    assert net.tojson() == before
+
+
+def test_what_a_pass_wrote_before_it_failed_is_undone(register):
+    def fails_halfway(graph):
+        reads_itself_in_place(graph)
+        graph.outputs = ()
+        raise RuntimeError("no licence")
+
+    register(odd=spec(fails_halfway))
+    with pytest.warns(PluginWarning, match="'odd' .* is set aside: RuntimeError: no licence"):
+        executor = sym.exp(sym.Variable("a")).simple_bind(a=(1,))
+    assert executor.forward(a=np.zeros(1))[0].asscalar() == 1
+
+
+def test_a_pass_that_writes_into_a_subgraph_is_named_and_undone(register):
+    def writes_below(graph):
+        for node in graph.nodes:
+            for symbol in node.subgraphs:
+                symbol.entries[0].node.inputs.clear()
+        return graph
+
+    register(odd=spec(writes_below))
+    net, inner = sym.exp(sym.Variable("a")), sym.tanh(sym.Variable("b"), name="inner")
+    net.entries[0].node.subgraphs = (inner,)
+    with pytest.warns(PluginWarning, match="'odd' .* is set aside: .*: into nodes inner"):
+        net.simple_bind(a=(1,))
+    assert inner.list_arguments() == ["b"]
+
+
+def test_what_a_pass_spoils_in_the_table_of_readers_is_made_anew(register):
+    def spoils_readers(graph):
+        graph.readers.clear()
+        return graph
+
+    def asks_readers(graph):
+        (node,) = graph.find("log")
+        assert graph.only_reader(Entry(node.inputs[0].node)) == (node, 0)
+        return graph
+
+    register(
+        asks_first=spec(asks_readers), odd=spec(spoils_readers, after=("asks_first",)),
+        yes=spec(asks_readers, after=("odd",)),
+    )  # fmt: skip
+    executor = sym.log(sym.exp(sym.Variable("a"))).simple_bind(a=(1,))
+    assert executor.forward(a=np.ones(1))[0].asscalar() == pytest.approx(1)
+    assert not aside.faults()
+
+
+def leaves_out_a_head(graph):
+    made = exp_to_tanh(graph)
+    made.outputs = ()
+    return made
+
+
+def made_by_hand(graph):
+    (node,) = graph.find("exp")
+    (low,) = graph.apply("tanh", node.inputs, "low")
+    unknown = node.copy()
+    (high,) = graph.apply("tanh", [low], "high")
+    high.node.inputs[0] = Entry(unknown)
+    return graph.replace({Entry(node): high})
+
+
+def reads_itself_when_new(graph):
+    made = exp_to_tanh(graph)
+    (node,) = made.find("tanh")
+    node.inputs = [Entry(node)]
+    return made
+
+
+def numbers_no_times(graph):
+    made = exp_to_tanh(graph)
+    made.times = dict.fromkeys(made.nodes, "soon")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("apply", "message"),
+    [
+        (leaves_out_a_head, "returned 0 outputs"),
+        (made_by_hand, "node 'high' reads 'exp.*_output', whose shape is not known"),
+        (reads_itself_when_new, "depend on itself"),
+        (numbers_no_times, "TypeError"),
+    ],
+)
+def test_a_pass_that_spoils_what_it_returns_is_named(register, apply, message):
+    register(odd=spec(apply))
+    with pytest.warns(PluginWarning, match=f"'odd' .* is set aside: .*{message}"):
+        executor = sym.exp(sym.Variable("a")).simple_bind(a=(1,))
+    assert executor.forward(a=np.zeros(1))[0].asscalar() == 1
+
+
 def no_licence(graph):
     raise RuntimeError("no licence")
 

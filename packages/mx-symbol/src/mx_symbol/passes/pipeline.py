@@ -22,10 +22,10 @@ from mx_core.errors import ArgumentError, MXNetError, OperatorError, PluginError
 from mx_core.exits import exits_refused
 from mx_core.graph import PREPARED
 from mx_core.plugins import Entry as Contribution
-from mx_symbol._core import FlatGraph
-from mx_symbol.graph import topological_order
+from mx_symbol.graph import Node
 from mx_symbol.graph.ir import Graph
 from mx_symbol.passes.changes import changed
+from mx_symbol.passes.untouched import Untouched
 
 #: what changes results by more than rounding in another order
 OPTIONAL = frozenset({"amp", "bfloat16"})
@@ -132,8 +132,8 @@ def run_stage(graph: Graph, stage: str, chosen: Passes, observe: Observer | None
 
     Notes
     -----
-    A pass that is missing, raises, or returns something else than a graph with the same heads on the same
-    variables is disabled with a warning, and the graph is used without it.
+    A pass that is missing, raises, writes into what it gets, or returns something else than a graph with the same
+    heads on the same variables is disabled with a warning, and the graph is used without it, as it was before.
 
     Raises
     ------
@@ -146,9 +146,13 @@ def run_stage(graph: Graph, stage: str, chosen: Passes, observe: Observer | None
         if not chosen.has(name):
             continue
         try:
-            after = _applied(f"graph pass {name!r}", entries[name].value.apply, graph)
-            if not entries[name].is_first_party:
-                _check_entries(after)
+            where = f"graph pass {name!r}"
+            if entries[name].is_first_party:
+                with exits_refused(where):
+                    result = entries[name].value.apply(graph)
+                after = _checked(where, result, graph)
+            else:
+                after = _by_stranger(where, entries[name].value.apply, graph)
         except OperatorError:  # of an operator in the graph, not of the pass
             raise
         except MemoryError:
@@ -184,9 +188,35 @@ def _order(entries: dict[str, Contribution], stage: str) -> list[str]:
         return _order(kept, stage)
 
 
-def _applied(where: str, function: Callable[..., Any], graph: Graph) -> Graph:
-    with exits_refused(where):
-        result = function(graph)
+def _by_stranger(where: str, function: Callable[..., Any], graph: Graph) -> Graph:
+    """What a stranger's pass makes of a graph, which keeps what it has whatever the pass does.
+
+    Raises
+    ------
+    PluginError  the pass wrote into the graph, or returned what cannot be run
+    """
+    untouched = Untouched(graph)
+    written = ""
+    try:
+        with exits_refused(where):
+            result = function(graph)
+    finally:
+        written = untouched.put_back()
+    if written:
+        raise PluginError(f"it writes into the graph that it gets: into {written}")
+    after = _checked(where, result, graph)
+    if after is graph:
+        return graph
+    # What the pass has set in its own graph, or asked it before it changed it, does not count.
+    own = Graph(
+        after.outputs, after.grads, after.specs, graph.context, graph.is_train, after.times, graph.kernels
+    )
+    _check_nodes(own)
+    return own
+
+
+def _checked(where: str, result: Any, graph: Graph) -> Graph:
+    """The result of a pass, if it has the heads of the graph and no new variables."""
     if not isinstance(result, Graph):
         raise PluginError(f"{where} returned {type(result).__name__}; expected a Graph")
     if result is graph:
@@ -207,18 +237,26 @@ def _applied(where: str, function: Callable[..., Any], graph: Graph) -> Graph:
     return result
 
 
-def _check_entries(graph: Graph) -> None:
-    """PluginError for an entry that is no output of its node, and for a prepared node that reads what is not."""
-    nodes = topological_order(entry.node for entry in graph.heads)
-    numbered = FlatGraph(nodes)
+def _check_nodes(graph: Graph) -> None:
+    """PluginError for an entry that is no output of its node, or of which nothing is known, for a circle, and for a
+    prepared node that reads what is not.
+    """
     for head in graph.heads:
-        numbered.number(head)
-    for node in nodes:
-        if node.is_variable or PREPARED not in node.attrs:
-            continue
+        graph.whole.number(head)
+    before: set[Node] = set()
+    for node in graph.whole.nodes:
+        prepared = not node.is_variable and PREPARED in node.attrs
         for entry in node.inputs:
-            if not entry.node.is_variable and PREPARED not in entry.node.attrs:
+            if entry.node not in before:
+                raise PluginError(f"node {node.name!r} would depend on itself")
+            if entry not in graph.specs:
+                raise PluginError(
+                    f"node {node.name!r} reads {entry.name!r}, whose shape is not known; make nodes with Graph.apply"
+                )
+            if prepared and not entry.node.is_variable and PREPARED not in entry.node.attrs:
                 raise PluginError(
                     f"node {node.name!r} has the attribute {PREPARED!r} and reads {entry.name!r}, which is neither "
                     "a variable nor prepared"
                 )
+        before.add(node)
+    _ = graph.flat  # the nodes in their order, which needs places that are numbers
