@@ -421,6 +421,28 @@ def test_bad_parameters_and_labels_of_records_are_explained(tmp_path):
     assert skipping.next().pad == 1 and skipping.skipped == 1
 
 
+def test_a_label_that_is_skipped_does_not_count_for_the_width(tmp_path):
+    good = [2, 5, 0, 0.1, 0.1, 0.6, 0.6]
+    packed(tmp_path, good, good, np.zeros(5000), [2, 5, *good[2:] * 3], good)  # the third has no head
+    given = {
+        "path_imgrec": str(tmp_path / "a.rec"),
+        "data_shape": (3, 8, 8),
+        "batch_size": 2,
+        "on_error": "skip",
+    }
+    for more, width, skipped in (
+        ({}, 17, 1), ({"label_pad_width": 20}, 20, 1), ({"label_width": 7}, 7, 2),
+        ({"label_width": 7, "label_pad_width": 9}, 9, 2),
+    ):  # fmt: skip
+        source = ImageDetRecordIter(**given, **more)
+        assert source.provide_label[0].shape == (2, 4 + width)
+        rows = np.concatenate([b.label[0].asnumpy()[: 2 - b.pad] for b in source])
+        assert (len(rows), source.skipped) == (5 - skipped, skipped)
+        np.testing.assert_allclose(rows[0, 4:11], good)
+    with pytest.raises(ArgumentError, match="label_pad_width: expected 17 or more"):
+        ImageDetRecordIter(**given, label_pad_width=16)
+
+
 def test_a_record_that_cannot_be_read_costs_no_neighbours(tmp_path, monkeypatch):
     path = placed(tmp_path, BOXES, 3)
     whole = Path(path).read_bytes()

@@ -111,18 +111,34 @@ def _options(shape: tuple[int, ...], p: Any = None) -> _core.AugmentOptions:
 
 
 def _longest_label(source: Source, p: Any, op: str) -> int:
-    """How many labels the example with most of them has, of those that can be read."""
+    """How many labels the example with most of them has, of those that are read and not skipped."""
     longest = 0
+    skip = p.on_error == "skip"
     for begin in range(0, len(source), _STEP):
         positions = range(begin, min(begin + _STEP, len(source)))
-        for position, example in _read(source, positions, p.on_error == "skip", op):
-            count = np.size(to_numpy(example.label))
-            if p.label_width > 0 and count != p.label_width and p.on_error != "skip":
-                raise FileFormatError(
-                    f"[{op}] {source.place(position)}: expected {p.label_width} labels (label_width), got {count}"
-                )
-            longest = max(longest, count)
+        for position, example in _read(source, positions, skip, op):
+            row = label_row(example)
+            try:
+                if p.label_width > 0 and len(row) != p.label_width:
+                    raise wrong_width(p.label_width, row)
+                if skip:  # else the batch with it is an error
+                    split_label(row)
+            except FileFormatError as error:
+                if not skip:
+                    raise FileFormatError(f"[{op}] {source.place(position)}: {error}") from error
+            else:
+                longest = max(longest, len(row))
     return longest
+
+
+def label_row(example: Example) -> npt.NDArray[np.float32]:
+    """The label of an example as the file has it."""
+    return np.ravel(np.asarray(to_numpy(example.label), np.float32))
+
+
+def wrong_width(wanted: int, row: npt.NDArray[np.float32]) -> FileFormatError:
+    """What is said of a label that has not as many numbers as `label_width` wants."""
+    return FileFormatError(f"expected {wanted} labels (label_width), got {len(row)}")
 
 
 def _read(source: Source, positions: Sequence[int], skip: bool, op: str) -> Iterator[tuple[int, Example]]:
@@ -168,9 +184,9 @@ class DetFiller(ImageFiller):
         number: int,
         decoded: bool = False,
     ) -> None:
-        row = np.ravel(np.asarray(to_numpy(example.label), np.float32))
+        row = label_row(example)
         if self._wanted > 0 and len(row) != self._wanted:
-            raise FileFormatError(f"expected {self._wanted} labels (label_width), got {len(row)}")
+            raise wrong_width(self._wanted, row)
         head, objects = split_label(row)
         key = self._key(position)
         image, _ = self._pixels(example.data, number, key)
