@@ -31,9 +31,9 @@ class _Group(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         own = super().get_command(ctx, name)
-        registry = plugins.registry("commands")
         if own is not None:
             return own
+        registry = plugins.registry("commands")
         if name in registry:
             return _load(registry.get(name))
         others = engines.of(name)
@@ -43,7 +43,8 @@ class _Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
-        engine = engines.asked(name, args[1:], self._every(ctx, name))
+        own = super().get_command(ctx, name) is not None  # which runs before plug-ins are loaded
+        engine = None if own else engines.asked(name, args[1:], self._every(ctx, name))
         if engine is None:
             return super().resolve_command(ctx, args)
         return name, _load(plugins.registry("commands").get(f"{name}@{engine}")), args[1:]
