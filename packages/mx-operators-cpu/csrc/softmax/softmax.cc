@@ -114,7 +114,7 @@ PlanPtr softmax(const Signature& signature, const SoftmaxOptions& options) {
   }
   builder.step(forward_descriptor(options, inner), {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, to}}, needed_by(0));
   const int64_t length = extent(options.view, static_cast<size_t>(options.axis));
-  spread_nans(builder, to, signature.outputs[0].size() / length, length, type != DataType::f32);
+  if (length > 0) spread_nans(builder, to, signature.outputs[0].size() / length, length, type != DataType::f32);
   builder.deliver(to, output, needed_by(0));
   return builder.build();
 }
