@@ -38,14 +38,14 @@ def by_module(data, shape):
 
 
 class Factors(mx.gluon.HybridBlock):
-    """Values at places (row, column)."""
+    """Values at places, whose columns come first: an iterator has its arrays in the order of their names."""
 
     def __init__(self, rows, columns):
         super().__init__()
         self.row = mx.gluon.nn.Embedding(rows, RANK)
         self.column = mx.gluon.nn.Embedding(columns, RANK)
 
-    def hybrid_forward(self, F, row, column):
+    def hybrid_forward(self, F, column, row):
         return (self.row(row) * self.column(column)).sum(axis=1)
 
 
