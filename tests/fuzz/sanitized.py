@@ -38,6 +38,7 @@ OPTIONS: dict[str, tuple[str, dict[str, object]]] = {
         {
             "ignore_noninstrumented_modules": 1,  # Python and OpenMP synchronise in ways it does not see
             "report_signal_unsafe": 0,
+            "intercept_tls_get_addr": 0,  # it guesses sizes of blocks from the bytes before them, and aborts
             "exitcode": 66,
             "halt_on_error": 0,
             "history_size": 4,
