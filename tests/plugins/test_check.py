@@ -13,8 +13,8 @@ from testkit import fake_machine, fresh
 OURS = ("engine", "io", "ndarray", "operators", "operators_cpu", "storage", "operators_cuda", "symbol")
 
 
-def check(name: str, **environment: str) -> list[str]:
-    done = fresh.mx("plugins", "check", name, **environment)
+def check(name: str, timeout: float = 200, **environment: str) -> list[str]:
+    done = fresh.mx("plugins", "check", name, timeout=timeout, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
 
@@ -52,7 +52,7 @@ def test_stores_run_their_contract() -> None:
     "name", [*(pytest.param(name, marks=pytest.mark.slow) for name in OURS[:6]), *OURS[6:]]
 )
 def test_every_plugin_of_the_project_passes(name: str) -> None:
-    check(name)
+    check(name, timeout=550)
 
 
 @pytest.mark.parametrize(
