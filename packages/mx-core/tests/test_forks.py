@@ -126,6 +126,33 @@ def test_who_waits_for_a_thread_that_waits_for_him_is_told() -> None:
     assert len(caught) == 1 and f"{__file__}:" in caught[0] and "start such threads after" in caught[0]
 
 
+def test_a_holder_that_starts_a_thread_does_not_wait_for_it() -> None:
+    """On a loaded machine `start` takes long to see that the thread runs."""
+
+    class Late(threading.Event):
+        def set(self) -> None:
+            timer = threading.Timer(1.0, super().set)
+            timer.start()
+            timers.append(timer)
+
+    class Impatient(forks.FirstUseLock):
+        LOOK = 0.005
+
+    lock, ran, timers = Impatient(), [], []
+
+    def other() -> None:
+        with lock:
+            ran.append(True)
+
+    with lock:
+        thread = threading.Thread(target=other)
+        thread._started = Late()  # type: ignore[attr-defined]
+        thread.start()
+    for each in (thread, *timers):
+        each.join(10)
+    assert ran == [True]
+
+
 def test_who_waits_for_a_busy_holder_just_waits() -> None:
     lock = forks.FirstUseLock()
     ran = []

@@ -121,6 +121,8 @@ class FirstUseLock(ForkSafeLock):
         while at is not None:
             if at.f_code is threading.Thread.join.__code__ and at.f_locals.get("self") is me:
                 return True
+            if at.f_code is threading.Thread.start.__code__:
+                return False  # until a thread runs, which it does before it can wait for this lock
             at = at.f_back
         # It waits for something else, such as a queue or a future, and this thread began meanwhile.
         return still >= self.PATIENCE and _is_waiting(frame) and me.ident not in self._began
