@@ -8,6 +8,9 @@ from setuptools import setup
 from mx_core.build import ParallelBuildExt, native_extension
 
 setup(
-    ext_modules=[native_extension("mx_kvstore._core", sorted(glob("csrc/*.cc")), include_dirs=["csrc"])],
+    ext_modules=[
+        native_extension("mx_kvstore._core", sorted(glob("csrc/*.cc")), include_dirs=["csrc"]),
+        native_extension("mx_kvstore._asynchronous", sorted(glob("csrc/asynchronous/*.cc")), pybind11=False),
+    ],
     cmdclass={"build_ext": ParallelBuildExt},
 )

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "signs_of_life.hpp"
+//
+// Signs of life on a connection, by a thread that needs no GIL: a program that holds it for minutes lives all the same.
+#include "mx_core/python.hpp"
 
 #include <poll.h>
 #include <signal.h>
@@ -112,8 +114,7 @@ void destroy(PyObject* capsule) {
   delete signs;
 }
 
-}  // namespace
-
+// signs_begin(fd, message, seconds) -> a capsule; `message` is sent every so many seconds.
 PyObject* signs_begin(PyObject*, PyObject* arguments) {
   int fd = -1;
   const char* message = nullptr;
@@ -140,6 +141,7 @@ PyObject* signs_begin(PyObject*, PyObject* arguments) {
   }
 }
 
+// signs_send(capsule, data): sends between two signs, never within one.
 PyObject* signs_send(PyObject*, PyObject* arguments) {
   PyObject* capsule = nullptr;
   const char* data = nullptr;
@@ -157,6 +159,7 @@ PyObject* signs_send(PyObject*, PyObject* arguments) {
   return PyErr_SetFromErrno(PyExc_OSError);
 }
 
+// signs_end(capsule): no more signs, and nothing else; the descriptor may be closed then.
 PyObject* signs_end(PyObject*, PyObject* capsule) {
   Signs* signs = of(capsule);
   if (signs == nullptr) return nullptr;
@@ -167,4 +170,18 @@ PyObject* signs_end(PyObject*, PyObject* capsule) {
   Py_RETURN_NONE;
 }
 
+PyMethodDef methods[] = {
+    {"signs_begin", signs_begin, METH_VARARGS, "Sends a message again and again, without the GIL."},
+    {"signs_send", signs_send, METH_VARARGS, "Sends between two such messages."},
+    {"signs_end", signs_end, METH_O, "Sends no more."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef module_definition = {
+    PyModuleDef_HEAD_INIT, "_native", "Signs of life.", 0, methods, nullptr, nullptr, nullptr, nullptr,
+};
+
+}  // namespace
 }  // namespace mx::kvstore_mpi
+
+PyMODINIT_FUNC PyInit__native() { return PyModule_Create(&mx::kvstore_mpi::module_definition); }

@@ -21,7 +21,6 @@ from mx_kvstore_mpi import settings
 from mx_kvstore_mpi.errors import NoJobError
 from mx_kvstore_mpi.job import Job
 from mx_kvstore_mpi.launch import Plan, command_of, launch, variables
-from mx_kvstore_mpi.processes import described, lines
 
 MX = (sys.executable, "-m", "mx_core.cli")
 
@@ -109,20 +108,6 @@ def test_lines_have_names_and_the_first_bad_status_is_returned(start: Any) -> No
     assert "worker 1" in job.text and "has ended with exit status 3" in job.text
 
 
-def test_parts_of_lines_come_before_their_end() -> None:
-    source, target = os.pipe()
-    found = lines(source)
-    os.write(target, b"one\r\ntwo\n\nthree\rfour")
-    assert [next(found) for _ in range(5)] == [b"one", b"two", b"", b"three", b"four"]  # four has no end
-    os.write(target, b"\rstep 1\rstep 2")
-    assert [next(found) for _ in range(2)] == [b"step 1", b"step 2"]
-    os.write(target, b"half\r")
-    os.write(target, b"\nrest")
-    os.close(target)
-    assert list(found) == [b"half", b"rest"]
-    os.close(source)
-
-
 def test_an_ignored_hangup_stays_ignored(start: Any) -> None:
     """As `nohup` has it."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -156,11 +141,6 @@ def test_a_file_for_python_is_told_how_it_starts(path: str, tmp_path: Path) -> N
     assert done.stderr.rstrip().endswith(
         f"; it is a file for Python: mx launch … python {path} --epochs 3"
     ), done.stderr
-
-
-def test_ends_are_described() -> None:
-    assert described(3) == "has ended with exit status 3"
-    assert described(-9) == "was killed by signal 9 (SIGKILL)"
 
 
 def test_mxnet_s_launcher_starts_jobs_too(start: Any, tmp_path: Path) -> None:

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from mx_kvstore.processes import described
 from mx_kvstore_mpi.errors import ProtocolError
 from mx_kvstore_mpi.job import Job
 from mx_kvstore_mpi.pmi import Meeting
-from mx_kvstore_mpi.processes import described
 from mx_kvstore_mpi.protocol import LIMIT, Channel, accept
 
 #: seconds of silence after which a process counts as lost

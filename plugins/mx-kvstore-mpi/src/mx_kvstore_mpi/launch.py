@@ -16,9 +16,9 @@ from types import FrameType
 
 import click
 
+from mx_kvstore.processes import Process, described, end, watch
 from mx_kvstore_mpi.hub import SILENCE, Hub
 from mx_kvstore_mpi.job import Job
-from mx_kvstore_mpi.processes import Process, described, end, watch
 from mx_kvstore_mpi.protocol import new_token
 
 #: seconds between two ways to end a process

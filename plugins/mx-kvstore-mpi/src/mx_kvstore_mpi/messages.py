@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from mx_kvstore.arrays import Values
 from mx_kvstore_mpi.errors import ProtocolError
-from mx_kvstore_mpi.reduction import Values
 
 #: tags of MPI
 HEAD, TEXT, DATA, ANSWER, VALUE = 1, 2, 3, 4, 100

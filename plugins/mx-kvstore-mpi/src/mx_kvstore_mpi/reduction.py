@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
-
-Values = npt.NDArray[Any]
 
 #: tags of MPI: parts of an array, and their sums
 _PART, _SUM = 1, 2

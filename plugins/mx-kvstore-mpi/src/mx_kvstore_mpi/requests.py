@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from mx_core.errors import MXNetError
+from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
 from mx_kvstore_mpi import messages
 from mx_kvstore_mpi.agreement import Told, compare
 from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
 from mx_kvstore_mpi.messages import VALUE, Command
 from mx_kvstore_mpi.parts import Part
-from mx_kvstore_mpi.reduction import Values
 from mx_kvstore_mpi.steps import Step, Steps
 from mx_kvstore_mpi.waiting import Waiter
 

@@ -20,11 +20,12 @@ import numpy as np
 
 from mx_core import dtypes
 from mx_core.errors import MXNetError
+from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
 from mx_kvstore.exchange import CODES, FIRST, SUM, Exchange, Found, Request, Window, parts_of, push, text_of
 from mx_kvstore_mpi.agreement import Told, digest, disagree
 from mx_kvstore_mpi.errors import PeerTimeoutError
-from mx_kvstore_mpi.reduction import BUCKET, SMALL, Summation, Values, broadcast
+from mx_kvstore_mpi.reduction import BUCKET, SMALL, Summation, broadcast
 from mx_kvstore_mpi.shared import shared_window
 from mx_kvstore_mpi.steps import Step, Steps
 from mx_kvstore_mpi.waiting import Wait, Waiter

@@ -15,13 +15,14 @@ import numpy as np
 
 from mx_core import dtypes, lifecycle
 from mx_core.errors import MXNetError
+from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
 from mx_kvstore.updater import Updater, updater_for
 from mx_kvstore_mpi import compressions, messages, settings, world
 from mx_kvstore_mpi.described import made
 from mx_kvstore_mpi.errors import ProtocolError
 from mx_kvstore_mpi.messages import HEAD, VALUE, Command
-from mx_kvstore_mpi.reduction import Values, native
+from mx_kvstore_mpi.reduction import native
 from mx_kvstore_mpi.waiting import LATE
 from mx_ndarray import NDArray
 from mx_ndarray._core import share_numpy

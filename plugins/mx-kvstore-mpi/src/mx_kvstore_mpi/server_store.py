@@ -11,14 +11,13 @@ import numpy as np
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError
 from mx_core.files import atomic_write, read_bytes
 from mx_kvstore import KVStore
+from mx_kvstore.arrays import Values, check_compressed, host_of, in_main_memory, push
 from mx_kvstore.compression import Compression
 from mx_kvstore_mpi import settings, world
 from mx_kvstore_mpi.agreement import Told, rates
-from mx_kvstore_mpi.arrays import beside, check_compressed, in_main_memory, push
 from mx_kvstore_mpi.described import describe
 from mx_kvstore_mpi.messages import Command, answered, send
 from mx_kvstore_mpi.parts import Part, parts
-from mx_kvstore_mpi.reduction import Values
 from mx_kvstore_mpi.requests import Request, Requests
 from mx_ndarray import NDArray
 
@@ -121,7 +120,7 @@ class ServerStore(KVStore):
         self._tell_rates()
         number, places, priority = self._numbers[key], self._parts[key], self.priority
         called = f"the push of key {key!r}"
-        host = stored if stored.context.device_type.startswith("cpu") else beside(stored)
+        host = host_of(stored)
         compression = self._compression
         if compression is not None and key not in self._residuals:
             self._residuals[key] = np.zeros(stored.size, np.float32)
@@ -176,7 +175,7 @@ class ServerStore(KVStore):
 
     def _refresh(self, key: Any, priority: int) -> None:
         stored = self._values[key]
-        host = stored if stored.context.device_type.startswith("cpu") else beside(stored)
+        host = host_of(stored)
         self._fetch(key, host, f"the pull of key {key!r}", priority)
         if host is not stored:
             host.copyto(stored)

@@ -8,11 +8,11 @@ from typing import Any
 from mx_core import dtypes
 from mx_core.context import cpu
 from mx_kvstore import KVStore
+from mx_kvstore.arrays import beside, check_compressed, in_main_memory
 from mx_kvstore.compression import Compression
 from mx_kvstore.exchange import text_of
 from mx_kvstore_mpi import world
 from mx_kvstore_mpi.agreement import Told, check_draws_nothing, digest, of_optimizer, of_rates, of_states
-from mx_kvstore_mpi.arrays import beside, check_compressed, in_main_memory
 from mx_kvstore_mpi.rounds import Rounds
 from mx_ndarray import NDArray, nd
 

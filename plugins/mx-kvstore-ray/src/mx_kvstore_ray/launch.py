@@ -17,9 +17,9 @@ from typing import Any
 
 import click
 
+from mx_kvstore.processes import Process, described, end
 from mx_kvstore_ray import actors, settings
 from mx_kvstore_ray.cluster import Cluster
-from mx_kvstore_ray.processes import Process, described, end
 from mx_kvstore_ray.settings import POLICIES, Place
 
 #: seconds between two ways to end a process, between two looks at all, and between two questions to a lost server

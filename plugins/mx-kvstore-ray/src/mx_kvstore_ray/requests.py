@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from mx_core.errors import MXNetError
+from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
-from mx_kvstore_ray.arrays import Values
 from mx_kvstore_ray.errors import KINDS, LASTING, PeerLostError, PeerTimeoutError
 from mx_kvstore_ray.faults import Fault
 from mx_kvstore_ray.parts import Part

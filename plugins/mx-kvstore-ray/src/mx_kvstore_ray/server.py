@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from mx_core.errors import MXNetError
+from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
 from mx_kvstore.updater import updater_for
-from mx_kvstore_ray.arrays import Values
 from mx_kvstore_ray.described import describe, made
 from mx_kvstore_ray.errors import KINDS, PeerLostError, PeerTimeoutError, ProtocolError
 from mx_kvstore_ray.journal import Bytes, Journal, Record

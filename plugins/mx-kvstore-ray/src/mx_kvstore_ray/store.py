@@ -11,9 +11,9 @@ import numpy as np
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError
 from mx_core.files import atomic_write, read_bytes
 from mx_kvstore import KVStore
+from mx_kvstore.arrays import Values, check_compressed, host_of, in_main_memory, push
 from mx_kvstore.compression import Compression
 from mx_kvstore_ray import settings, world
-from mx_kvstore_ray.arrays import Values, check_compressed, host_of, in_main_memory, push
 from mx_kvstore_ray.described import describe, rates
 from mx_kvstore_ray.parts import Part, parts
 from mx_kvstore_ray.requests import Request

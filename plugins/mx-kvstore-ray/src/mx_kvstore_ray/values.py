@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from mx_core import dtypes
+from mx_kvstore.arrays import Values
 from mx_kvstore.updater import Updater
-from mx_kvstore_ray.arrays import Values
 from mx_kvstore_ray.described import set_rates
 from mx_ndarray import NDArray
 from mx_ndarray._core import share_numpy

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations of the engine on arrays that messages fill or carry away."""
+"""For stores of several processes: operations of the engine on arrays that messages fill or carry away."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mx_core import dtypes, services
 from mx_core.context import cpu
 from mx_core.errors import DTypeError, MXNetError
-from mx_kvstore_ray import _native
+from mx_kvstore import _asynchronous
 from mx_ndarray import NDArray, invoke_capsule, nd
 
 #: elements of a value, of one dimension
@@ -44,19 +44,19 @@ def push(
     global _engine
     engine = services.engine()
     if engine is not _engine:
-        _native.configure(engine.capsule, invoke_capsule())
+        _asynchronous.configure(engine.capsule, invoke_capsule())
         _engine = engine
     held = (*reads, *writes)
     types = [dtypes.numpy_dtype(array._dtype_code) for array in held]
 
     def begin(pending: Any, *memory: Any) -> None:
         def done(error: MXNetError | None, kept: Any = held) -> None:  # `kept`: memory lives as long as this
-            _native.complete(pending, error)
+            _asynchronous.complete(pending, error)
 
         start(done, *map(_values, memory, types))
 
     handles = tuple(array.handle for array in reads), tuple(array.handle for array in writes)
-    _native.push(begin, name, *handles, priority)
+    _asynchronous.push(begin, name, *handles, priority)
 
 
 def _values(memory: memoryview, dtype: np.dtype[Any]) -> Values:
@@ -68,11 +68,14 @@ def in_main_memory(array: NDArray) -> NDArray:
     return array if array.context.device_type.startswith("cpu") else array.as_in_context(cpu())
 
 
-def host_of(stored: NDArray) -> NDArray:
+def host_of(array: NDArray) -> NDArray:
     """The array itself if it lies in main memory, or room for its values there."""
-    if stored.context.device_type.startswith("cpu"):
-        return stored
-    return nd.empty(stored.shape, ctx=cpu(), dtype=dtypes.name(stored._dtype_code))
+    return array if array.context.device_type.startswith("cpu") else beside(array)
+
+
+def beside(array: NDArray) -> NDArray:
+    """Room for an array's values in main memory."""
+    return nd.empty(array.shape, ctx=cpu(), dtype=dtypes.name(array._dtype_code))
 
 
 def check_compressed(key: Any, stored: NDArray) -> None:

@@ -75,11 +75,12 @@ class Process:
             reader.start()
 
     def _copy(self, source: IO[bytes], target: IO[str]) -> None:
-        for line in lines(source.fileno()):
-            text = f"[{self.called}] {line.decode('utf-8', 'replace').rstrip()}\n"
-            with _printing, contextlib.suppress(OSError, ValueError):
-                target.write(text)
-                target.flush()
+        with source:
+            for line in lines(source.fileno()):
+                text = f"[{self.called}] {line.decode('utf-8', 'replace').rstrip()}\n"
+                with _printing, contextlib.suppress(OSError, ValueError):
+                    target.write(text)
+                    target.flush()
 
     def poll(self) -> int | None:
         """Its exit status, negative for a signal; None while it runs."""

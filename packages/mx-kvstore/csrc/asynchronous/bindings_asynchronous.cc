@@ -16,8 +16,8 @@ using mx::GilAcquire;
 using mx::GilRelease;
 using mx::PythonErrorSet;
 
-constexpr const char* kConsumer = "mx-kvstore-ray";
-constexpr const char* kPending = "mx.kvstore_ray.pending";
+constexpr const char* kConsumer = "mx-kvstore";
+constexpr const char* kPending = "mx.kvstore.pending";
 
 const mx_engine_api* engine = nullptr;  // retained; set once, under the GIL
 const mx_invoke_api* invoke = nullptr;
@@ -61,7 +61,7 @@ PyObject* memory_of(mx_array* array, bool writable) {
     return nullptr;
   }
   if (!mx_on_host(tensor.context)) {
-    mx::raise_status(MX_ERROR_UNSUPPORTED, "[mx-kvstore-ray] an array is not in main memory");
+    mx::raise_status(MX_ERROR_UNSUPPORTED, "[mx-kvstore] an array is not in main memory");
     return nullptr;
   }
   static char nothing = 0;
@@ -247,10 +247,10 @@ PyMethodDef methods[] = {
 };
 
 PyModuleDef module_definition = {
-    PyModuleDef_HEAD_INIT, "_native", "Asynchronous operations of the engine.", 0, methods,
+    PyModuleDef_HEAD_INIT, "_asynchronous", "Operations of the engine that another thread ends.", 0, methods,
     nullptr, nullptr, nullptr, nullptr,
 };
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit__native() { return PyModule_Create(&module_definition); }
+PyMODINIT_FUNC PyInit__asynchronous() { return PyModule_Create(&module_definition); }
