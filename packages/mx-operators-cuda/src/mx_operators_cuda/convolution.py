@@ -123,8 +123,10 @@ def _product(
         written.absent(code) if bias is None else written.read(bias, code),
         written.write(made, code), shape.argument(),
     ]  # fmt: skip
+    blocks = 2 if code == dtypes.code("float64") else 4  # whose tiles of float32 fit into 64 registers
+    types = [names.STORAGE[code]]
     return [
-        written.launch(name, f"convolution::{kind}", [names.STORAGE[code]], arguments, threads, barriers=True)
+        written.launch(name, f"convolution::{kind}", types, arguments, threads, barriers=True, blocks=blocks)
     ]
 
 

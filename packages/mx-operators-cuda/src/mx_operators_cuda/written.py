@@ -111,6 +111,7 @@ def launch(
     *,
     block: int = BLOCK,
     barriers: bool = False,
+    blocks: int = 2,
     most_blocks: int = 0,
 ) -> Launch:
     """A launch of a function of a header.
@@ -127,10 +128,11 @@ def launch(
         Threads that have something to do.
     barriers : bool
         The threads of a block meet.
+    blocks : int
+        How many of them a multiprocessor can run at once: more leave each thread fewer of its 65,536 registers, and
+        what does not fit in is spilled.
     """
     header = function.split("::")[0]
-    # for two blocks on a multiprocessor: threads then get the registers that they need, instead of few that spill
-    bounds = f"{block}, 2"
     symbol = f"{elementwise.symbol(name)}_{function.split('::')[-1]}"
     texts, parameters = _texts(arguments, 0)
     given = [f"p{i}" for i in range(len(parameters))]
@@ -142,7 +144,7 @@ def launch(
         f'#include "mx_operators_cuda/{header}.cuh"',
         *([BARRIERS] if barriers else []),
         "",
-        f'extern "C" __global__ void __launch_bounds__({bounds})',
+        f'extern "C" __global__ void __launch_bounds__({block}, {blocks})',
         f"{symbol}({declared}) {{",
         f"  mx::{function}<{', '.join(types)}>({called});",
         "}",
