@@ -145,7 +145,7 @@ class Device:
     """Something beside the processor that computes gradients one after the other, in a given time."""
 
     def __init__(self, gradients: list[Any]) -> None:
-        from mx_kvstore_mpi.arrays import push
+        from mx_kvstore.arrays import push
 
         self._push = push
         self._gradients = gradients
