@@ -67,6 +67,10 @@ def test_variables_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     mx.util.setenv("MX_TEST_VALUE", None)
     mx.util.setenv("MX_TEST_VALUE", None)
     assert mx.util.getenv("MX_TEST_VALUE") is None
+    with mx.util.environment("MX_TEST_VALUE", "inside"):
+        assert mx.util.getenv("MX_TEST_VALUE") == "inside"
+    assert mx.util.getenv("MX_TEST_VALUE") is None
+    assert mx.util.environment is mx.test_utils.environment
     assert mx.util.get_gpu_count() == mx.num_gpus()
 
 

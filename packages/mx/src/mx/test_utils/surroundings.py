@@ -6,12 +6,13 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ParamSpec
 
 import numpy as np
 
+from mx.util import environment as environment
 from mx_core.context import Context, current_context, num_gpus
 from mx_core.errors import ArgumentError
 
@@ -36,31 +37,6 @@ def default_dtype() -> type[np.float32]:
 def list_gpus() -> range:
     """The numbers of the GPUs that can be used."""
     return range(num_gpus())
-
-
-@contextmanager
-def environment(*args: Any) -> Iterator[None]:
-    """Environment variables for a block: `environment("NAME", "value")` or a mapping; None unsets."""
-    if len(args) == 1 and isinstance(args[0], Mapping):
-        wanted: dict[str, str | None] = dict(args[0])
-    elif len(args) == 2:
-        wanted = {args[0]: args[1]}
-    else:
-        raise ArgumentError(f"[environment] expected a name and a value, or a mapping, got {args!r}")
-    saved = {name: os.environ.get(name) for name in wanted}
-    _put(wanted)
-    try:
-        yield
-    finally:
-        _put(saved)
-
-
-def _put(values: Mapping[str, str | None]) -> None:
-    for name, value in values.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = str(value)
 
 
 def retry(n: int) -> Callable[[Callable[P, None]], Callable[P, None]]:
