@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the simulation of clusters says of two and of four workers, beside what they take.
+
+The simulation knows costs of single things, which are measured in a job of two workers: a copy, a small exchange, a
+message. From these it predicts how long gradients take. On one machine four workers share its processors. As hosts
+serve namespaces of this machine, whose links are limited, so that they, and not the processors, are what counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROUNDS, WARM = 9, 3
+#: elements of the gradients that are exchanged on one machine, and between hosts
+INSIDE, AMONG = (2_000_000,) * 12, (500_000,) * 8
+#: bytes per second of a link between hosts
+RATE = 50e6
+SMALL, KEYS = 1, 100
+
+
+def timed(store: Any, run: Callable[[], object], count: int = 1) -> float:
+    """Seconds of one run, the median, while all workers do it."""
+    taken = []
+    for _ in range(WARM + ROUNDS):
+        store.barrier()
+        begin = time.perf_counter()
+        for _ in range(count):
+            run()
+        taken.append((time.perf_counter() - begin) / count)
+    return statistics.median(taken[WARM:])
+
+
+def messages(store: Any) -> dict[str, float]:
+    """Costs of a link: seconds of a short message, and bytes per second of a long one."""
+    short, long = np.zeros(1, np.uint8), np.zeros(8 << 20, np.uint8)
+
+    def there_and_back(comm: Any, values: Any) -> float:
+        begin = time.perf_counter()
+        for turn in range(2):
+            if comm.Get_rank() == turn:
+                comm.Send(values, 1 - turn)
+            elif comm.Get_rank() == 1 - turn:
+                comm.Recv(values, turn)
+        return (time.perf_counter() - begin) / 2
+
+    def times(values: Any) -> float:
+        found: list[float] = [
+            store._rounds.do("message", lambda comm: there_and_back(comm, values))
+            for _ in range(WARM + ROUNDS)
+        ]
+        return statistics.median(found[WARM:])
+
+    latency = times(short)
+    return {"latency": latency, "rate": long.nbytes / (times(long) - latency)}
+
+
+def worker(among: bool) -> None:
+    """Each worker prints what it has measured."""
+    import mx
+
+    store: Any = mx.kv.create("dist_sync")
+    shapes = AMONG if among else INSIDE
+    keys = {
+        name: [(f"{name}{key}", mx.nd.ones((n,)), mx.nd.zeros((n,))) for key, n in enumerate(sizes)]
+        for name, sizes in (("large", shapes), ("small", (SMALL,) * KEYS))
+    }
+    for each in keys.values():
+        for key, _, out in each:
+            store.init(key, out)
+
+    def exchange(name: str) -> None:
+        for key, gradient, out in keys[name]:
+            store.pushpull(key, gradient, out=out)
+        mx.nd.waitall()
+
+    far, near = np.ones(25_000_000, np.float32), np.ones(16_000, np.float32)
+    others = np.zeros_like(far), np.zeros_like(near)
+    found = {
+        "exchange": timed(store, lambda: exchange("large")),
+        "keys": timed(store, lambda: exchange("small")) * len(shapes) / KEYS,
+        "far": timed(store, lambda: np.copyto(others[0], far)) / far.nbytes,
+        "near": timed(store, lambda: np.copyto(others[1], near), 1000) / near.nbytes,
+    }
+    if among:
+        found |= messages(store)
+    print(json.dumps(found), flush=True)
+    store.barrier()
+
+
+def launched(workers: int, options: list[str], **told: str) -> dict[str, float]:
+    """What the workers of a job have measured: of the slowest one."""
+    words = [sys.executable, "-m", "mx_core.cli", "launch", "-n", str(workers), *options]
+    kind = "--among" if options else "--inside"
+    done = subprocess.run(
+        [*words, sys.executable, os.path.abspath(__file__), kind],
+        env={**os.environ, "MXNET_CPU_WORKER_NTHREADS": "1", **told},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line.partition("] ")[2] for line in done.stdout.splitlines()]
+    found = [json.loads(line) for line in lines if line.startswith("{")]
+    if len(found) != workers:
+        raise SystemExit(f"the job failed:\n{done.stdout}{done.stderr}")
+    return {name: max(each[name] for each in found) for name in found[0]}
+
+
+def show(name: str, predicted: float, measured: float) -> None:
+    """Prints what was predicted, and its part of what was measured."""
+    from mx_core.testing.benchmark import record
+
+    record(f"{name}, predicted", 1e3 * predicted, "ms", baseline="measured", ratio=measured / predicted)
+    record(f"{name}, measured", 1e3 * measured, "ms")
+
+
+def inside() -> None:
+    """Workers of one machine."""
+    from clusters.machine import Memory, exchange
+
+    cores = len(os.sched_getaffinity(0))
+    two = launched(2, [])
+    memory = Memory(two["far"], two["near"])
+    for workers, measured in ((2, two), (4, launched(4, []))):
+        # A program pushes its keys while processors are left for it.
+        keys = two["keys"] * max(1.0, workers / cores)
+        predicted = keys + exchange(workers, 4 * sum(INSIDE), cores, memory, targets=2)
+        show(f"{workers} workers, one machine", predicted, measured["exchange"])
+
+
+def among() -> None:
+    """Workers of several hosts."""
+    from clusters.hosts import Hosts, HostsError
+    from clusters.network import Link, run
+    from clusters.schedules import parts
+
+    link: Link | None = None
+    for workers in (2, 4):
+        try:
+            with tempfile.TemporaryDirectory() as folder, Hosts(workers, Path(folder)) as hosts:
+                hosts.limit(RATE)
+                measured = launched(workers, hosts.options, PATH=hosts.path)
+        except HostsError as error:
+            print(f"hosts are left out: {error}")
+            return
+        link = link or Link(measured["rate"], latency=measured["latency"])
+        nodes, ready = np.arange(workers), np.zeros(workers)
+        predicted = sum(run(parts(nodes, 4 * each, link, measured["far"]), ready).end for each in AMONG)
+        show(f"{workers} hosts, {RATE / 1e6:g} MB/s", predicted, measured["exchange"])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] in (["--inside"], ["--among"]):
+        worker(sys.argv[1] == "--among")
+    else:
+        inside()
+        among()

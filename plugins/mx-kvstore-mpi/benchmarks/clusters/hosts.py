@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts of a cluster as namespaces of one machine, each with a link to the others whose rate can be limited."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+#: an ssh that starts a process in the namespace of a host, which is the last number of its address
+_SSH = """#!/bin/sh
+while [ "$1" = -o ]; do shift 2; done
+exec ip netns exec {name}-"${{1##*.}}" unshare --uts --ipc sh -c 'hostname "$0" && exec sh -s' "$1"
+"""
+
+
+class HostsError(OSError):
+    """Namespaces, or links between them, cannot be made here."""
+
+
+def _run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+def _must(*words: str) -> None:
+    done = _run(*words)
+    if done.returncode != 0:
+        raise HostsError(f"{' '.join(words)}: {done.stderr.strip()}")
+
+
+def _ip(*words: str) -> None:
+    _must("ip", *words)
+
+
+class Hosts:
+    """Some hosts, and the links between them. Only root can make them. Use it in a `with` statement.
+
+    Parameters
+    ----------
+    count : int
+    folder : pathlib.Path
+        Where an `ssh` is put that starts processes on them.
+
+    Raises
+    ------
+    HostsError  they cannot be made here
+    """
+
+    def __init__(self, count: int, folder: Path) -> None:
+        self._count = count
+        self._folder = folder
+        self._net = f"10.{77 + os.getpid() // 250 % 100}.{os.getpid() % 250}"
+        #: of all hosts' network devices, and of what is made for them
+        self.name = f"mxh{os.getpid()}"
+
+    @property
+    def addresses(self) -> list[str]:
+        """Of the hosts, from the first to the last."""
+        return [f"{self._net}.{number}" for number in range(1, self._count + 1)]
+
+    @property
+    def options(self) -> list[str]:
+        """Of `mx launch`, so that it uses these hosts."""
+        return ["-H", ",".join(self.addresses), "--env", f"UCX_NET_DEVICES={self.name}"]
+
+    @property
+    def path(self) -> str:
+        """What the launcher's variable PATH must be."""
+        return f"{self._folder}:{os.environ['PATH']}"
+
+    def __enter__(self) -> Hosts:
+        try:
+            self._make()
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._remove()
+
+    def _make(self) -> None:
+        if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("unshare") is None:
+            raise HostsError("namespaces need root, and the commands ip and unshare")
+        self._folder.mkdir(exist_ok=True)
+        ssh = self._folder / "ssh"
+        ssh.write_text(_SSH.format(name=self.name))
+        ssh.chmod(0o755)
+        _ip("link", "add", self.name, "type", "bridge")
+        _ip("addr", "add", f"{self._net}.254/24", "dev", self.name)
+        _ip("link", "set", self.name, "up")
+        for number, address in enumerate(self.addresses, 1):
+            space, port = f"{self.name}-{number}", self._port(number)
+            _ip("netns", "add", space)
+            _ip("link", "add", port, "type", "veth", "peer", "name", self.name, "netns", space)
+            _ip("link", "set", port, "master", self.name, "up")
+            _ip("-n", space, "addr", "add", f"{address}/24", "dev", self.name)
+            _ip("-n", space, "link", "set", self.name, "up")
+            _ip("-n", space, "link", "set", "lo", "up")
+
+    def _port(self, number: int) -> str:
+        """The end of a host's link that is outside of it."""
+        return f"{self.name}-{number}"
+
+    def _remove(self) -> None:
+        for number in range(1, self._count + 1):
+            space = f"{self.name}-{number}"
+            for pid in _run("ip", "netns", "pids", space).stdout.split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+            _run("ip", "link", "del", self._port(number))
+            _run("ip", "netns", "del", space)
+        _run("ip", "link", "del", self.name)
+
+    def cut(self, number: int) -> None:
+        """Takes the link of a host down, counted from 0."""
+        _ip("link", "set", self._port(number + 1), "down")
+
+    def mend(self, number: int) -> None:
+        """Takes it up again."""
+        _ip("link", "set", self._port(number + 1), "up")
+
+    def limit(self, rate: float) -> None:
+        """Limits all links, in both directions, to so many bytes per second.
+
+        Raises
+        ------
+        HostsError  the system cannot
+        """
+        words = ["root", "tbf", "rate", f"{8 * rate:.0f}bit", "burst", "256kb", "limit", "8mb"]
+        for number in range(1, self._count + 1):
+            space = f"{self.name}-{number}"
+            for at in (["-n", space], []):
+                device = self.name if at else self._port(number)
+                _must("tc", *at, "qdisc", "replace", "dev", device, *words)
