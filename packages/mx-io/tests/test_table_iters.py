@@ -71,6 +71,14 @@ def test_mnist_values_are_parts_of_256_and_the_tail_is_dropped(digits):
     assert MNISTIter(**files, flat=True).provide_data[0].shape == (4, 12)
 
 
+@pytest.mark.parametrize("name", ["input_shape", "data_shape"])
+def test_mnist_takes_the_shapes_that_programs_give(digits, name):
+    files, images = digits
+    for shape in ((1, *images.shape[1:]), (images[0].size,)):  # MXNet passes them over
+        assert MNISTIter(**files, **{name: shape}).provide_data[0].shape == (4, 1, *images.shape[1:])
+        assert MNISTIter(**files, flat=True, **{name: shape}).provide_data[0].shape == (4, images[0].size)
+
+
 def test_mnist_shuffles_by_seed_and_divides_into_parts(digits):
     files, _ = digits
     labels = [[b.label[0].asnumpy().tolist() for b in MNISTIter(**files, seed=seed)] for seed in (1, 1, 2)]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mx_core.errors import ArgumentError, FileFormatError
 from mx_core.files import read_bytes
-from mx_core.operator import Params, opt
+from mx_core.operator import Params, Shape, opt
 from mx_io.iterators.documentation import documented
 from mx_io.iterators.order import ExampleOrder
 from mx_io.iterators.table import TableIter
@@ -25,6 +25,8 @@ class MNISTParams(Params):
     batch_size: int = opt(128, "examples in a batch", lower=1)
     shuffle: bool = opt(True, "read in a new random order in every epoch")
     flat: bool = opt(False, "examples of one axis instead of (1, height, width)")
+    input_shape: Shape | None = opt(None, "accepted; `flat` decides, as in MXNet")
+    data_shape: Shape | None = opt(None, "accepted; `flat` decides, as in MXNet")
     seed: int = opt(0, "seed of the order")
     silent: bool = opt(False, "accepted; nothing is printed")
     num_parts: int = opt(1, "parts the data are divided into", lower=1)
