@@ -18,6 +18,7 @@ from mx_train.checkpoint import content, generators
 from mx_train.checkpoint.parts import Arrays, check_states, parts_of
 from mx_train.checkpoint.progress import numbers_of, set_numbers
 from mx_train.checkpoint.watched import Watched
+from mx_train.checkpoint.workers import check_workers, least_of
 
 _NAME = re.compile(r"checkpoint-(\d{10})\.params", re.ASCII)
 
@@ -47,12 +48,17 @@ class Training:
         `.passed-over`.
     metric : EvalMetric, optional
         What is measured in a loop of your own; `fit` says its metric itself.
+    kvstore : str or KVStore, optional
+        The distributed store of the training. All of its workers make one, each with a folder of its own, and go on
+        from the last checkpoint that all of them have; later ones get names that end in `.passed-over`. Blocks until
+        all have asked.
 
     Raises
     ------
     ArgumentError    the arguments are something else
     FileError        the folder cannot be made, or a file has its name
     FileFormatError  no checkpoint in the folder can be read, though there are some
+    MXNetError       this worker has no checkpoint as early as the last one of another worker
 
     Examples
     --------
@@ -75,10 +81,13 @@ class Training:
         period: int | None = None,
         keep: int = 2,
         metric: Any = None,
+        kvstore: Any = None,
     ) -> None:
         for name, value in (("period", period), ("keep", keep)):
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise ArgumentError(f"[checkpoint.Training] {name}: expected at least 1, got {value!r}")
+        if kvstore is not None:
+            check_workers(kvstore, keep)
         self._parts = parts_of(network, trainer)
         self.folder = Path(folder)
         try:
@@ -99,6 +108,8 @@ class Training:
         self._passed_over: set[Path] = set()
         #: whether the checkpoint waits for its network
         self._waiting = self._find()
+        if kvstore is not None:
+            self._agree(kvstore)
 
     # ---- where the training is ----
 
@@ -143,9 +154,32 @@ class Training:
             found = [(_NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
         return sorted((int(match[1]), path) for match, path in found if match)
 
-    def _find(self) -> bool:
-        """Reads the last checkpoint, if there is one."""
-        files, problem = self._files(), None
+    def _agree(self, kvstore: Any) -> None:
+        """Goes back to the last checkpoint that all workers have: some may have been killed before they wrote more."""
+        mine, common = self._step, least_of(kvstore, self._step)
+        if common == mine:
+            return
+        later = [path for step, path in self._files() if step > common]
+        if common == 0 and len(later) == 1:  # the first one, which others did not come to write
+            self._step, self._path, self._waiting = 0, self.folder, False
+            self._place, self._states, self._arrays = {"epoch": 0, "batch": 0}, b"", {}
+        elif not (common and self._find(common)):
+            what = (
+                "another worker has none"
+                if common == 0
+                else f"the last one of another worker is of step {common}"
+            )
+            raise MXNetError(
+                f"[checkpoint.Training] {self.folder}: the last checkpoint is of step {mine}, and {what}: has its "
+                "folder been lost? Give it back, or remove the folders of all workers to begin anew"
+            )
+        for path in later:
+            self._set_aside(path)
+
+    def _find(self, step: int | None = None) -> bool:
+        """Reads the last checkpoint, or that of a step, if there is one."""
+        files = [(each, path) for each, path in self._files() if step in (None, each)]
+        problem: FileFormatError | None = None
         for _, path in reversed(files):
             try:
                 self._place, self._states, self._arrays = content.load(path)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs whose processes are killed, and that are started again: the result of a job that was not killed, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MODULE = """
+import hashlib, os, time
+import numpy as np
+import mx
+
+store = mx.kv.create("dist_sync")
+rank, workers = store.rank, store.num_workers
+mx.random.seed(5 + rank)
+np.random.seed(5 + rank)
+draw = np.random.default_rng(3)
+x, y = draw.standard_normal((96, 6)).astype("float32"), draw.integers(0, 3, 96)
+part = slice(rank, None, workers)
+net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=8, name="first")
+net = mx.sym.Dropout(mx.sym.Activation(net, act_type="tanh"), p=0.2)
+net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=3, name="last"), name="softmax")
+module = mx.mod.Module(net)
+folder = os.path.join(os.environ["RUNS"], str(rank))
+training = mx.checkpoint.Training(folder, module, period=int(os.environ["PERIOD"]), kvstore=store)
+data = training.watch(mx.io.NDArrayIter(x[part], y[part], 8, shuffle=True))
+print("pid", os.getpid(), "of", rank, "begins after", training.epoch, training.batch, flush=True)
+done = 0
+
+def step(_):
+    global done
+    done += 1
+    print("step", done, flush=True)
+    time.sleep(float(os.environ["PAUSE"]))
+
+module.fit(
+    data, begin_epoch=training.epoch, num_epoch=4, kvstore=store, initializer=mx.init.Xavier(), optimizer="adam",
+    optimizer_params={"learning_rate": 0.02}, batch_end_callback=step,
+)
+values = b"".join(value.asnumpy().tobytes() for _, value in sorted(module.get_params()[0].items()))
+print("digest", hashlib.sha256(values).hexdigest(), flush=True)
+"""
+
+GLUON = """
+import hashlib, os, time
+import numpy as np
+import mx
+from mx import autograd, gluon
+
+store = mx.kv.create("dist_sync")
+rank, workers = store.rank, store.num_workers
+mx.random.seed(5 + rank)
+np.random.seed(5 + rank)
+draw = np.random.default_rng(3)
+x, y = draw.standard_normal((96, 6)).astype("float32"), draw.integers(0, 3, 96)
+part = slice(rank, None, workers)
+net = gluon.nn.HybridSequential()
+net.add(gluon.nn.Dense(8, activation="tanh"), gluon.nn.Dropout(0.2), gluon.nn.Dense(3))
+net.initialize(mx.init.Xavier())
+trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.02}, kvstore=store)
+loader = gluon.data.DataLoader(gluon.data.ArrayDataset(x[part], y[part]), batch_size=8, shuffle=True)
+folder = os.path.join(os.environ["RUNS"], str(rank))
+training = mx.checkpoint.Training(folder, net, trainer, period=int(os.environ["PERIOD"]), kvstore=store)
+data = training.watch(loader)
+print("pid", os.getpid(), "of", rank, "begins after", training.epoch, training.batch, flush=True)
+cross_entropy = gluon.loss.SoftmaxCrossEntropyLoss()
+done = 0
+for epoch in range(training.epoch, 4):
+    for image, label in data:
+        with autograd.record():
+            loss = cross_entropy(net(image), label)
+        loss.backward()
+        trainer.step(8 * workers)
+        done += 1
+        print("step", done, flush=True)
+        time.sleep(float(os.environ["PAUSE"]))
+values = b"".join(each.data().asnumpy().tobytes() for each in net.collect_params().values())
+print("digest", hashlib.sha256(values).hexdigest(), flush=True)
+"""
+
+
+def servers_of(job: Any) -> list[int]:
+    launcher = job.process.pid
+    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+    return [
+        int(pid) for pid in children if b"mx_kvstore_mpi.server" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+
+
+def check(start: Any, tmp_path: Path, program: str, servers: int, kills: int) -> None:
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    moments = random.Random(seed)
+    period = str(moments.choice((1, 2, 3)))
+
+    def begin(runs: str, pause: float = 0.0) -> Any:
+        told = {"RUNS": str(tmp_path / runs), "PAUSE": str(pause), "PERIOD": period}
+        return start(program, 2, "-s", str(servers), **told)
+
+    calm = begin("calm")
+    assert calm.wait() == 0, calm.text
+    (expected,) = set(calm.wait_for(r"digest (\w+)", 2))
+    for kill in range(kills):
+        job = begin("killed", 0.03)
+        pids = [int(pid) for pid, _ in job.wait_for(r"pid (\d+) of (\d)", 2)]
+        # The first time all have a checkpoint by then.
+        job.wait_for("step 5\n" if kill == 0 else f"step {moments.randint(1, 4)}\n", 2)
+        time.sleep(0.1 * moments.random())
+        os.kill(moments.choice([*pids, *servers_of(job)]), signal.SIGKILL)
+        assert job.wait() == 128 + signal.SIGKILL, job.text
+        assert "digest" not in job.text
+    last = begin("killed")
+    assert last.wait() == 0, last.text
+    assert set(last.wait_for(r"digest (\w+)", 2)) == {expected}, last.text
+    places = last.wait_for(r"begins after (\d+ \d+)", 2)
+    assert len(set(places)) == 1 and places[0] != "0 0", last.text
+
+
+def test_a_job_that_is_started_again_has_the_same_result(start: Any, tmp_path: Path) -> None:
+    check(start, tmp_path, MODULE, 0, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("servers", [0, 2])
+@pytest.mark.parametrize("program", ["module", "gluon"])
+def test_a_job_that_is_killed_again_and_again_has_the_same_result(
+    start: Any, tmp_path: Path, program: str, servers: int
+) -> None:
+    check(start, tmp_path, {"module": MODULE, "gluon": GLUON}[program], servers, 5)
