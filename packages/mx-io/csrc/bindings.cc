@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings.hpp"
 
-#include <cerrno>
 #include <stdexcept>
 
 #include "errors.hpp"
@@ -28,10 +27,9 @@ void translate(std::exception_ptr thrown) {
   } catch (const mx::io::FormatError& error) {
     raise_named("FileFormatError", error.what());
   } catch (const mx::io::FileError& error) {
-    const py::object kind = error.code() == ENOENT ? py::module_::import("mx_core.errors").attr("MissingFileError")
-                                                   : py::reinterpret_borrow<py::object>(PyExc_OSError);
-    const py::object shown = kind(error.code(), text(error.what()));
-    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(shown.ptr())), shown.ptr());
+    const py::object of = py::module_::import("mx_core.errors").attr("FileError").attr("of");
+    const py::object kind = py::type::of(of(error.code(), ""));
+    PyErr_SetObject(kind.ptr(), kind(error.code(), text(error.what())).ptr());
   } catch (const std::length_error& error) {
     raise_named("ArgumentError", error.what());
   } catch (const mx::Error& error) {

@@ -158,6 +158,7 @@ void bind_records(py::module_& module) {
            py::detail::is_new_style_constructor(), py::arg("path"), py::arg("kept") = 0)
       .def("write", &write, py::arg("payload"))
       .def("tell", &RecordWriter::tell, py::call_guard<GilRelease>())
+      .def("written", &RecordWriter::written, py::call_guard<GilRelease>())
       .def("flush", &RecordWriter::flush, py::call_guard<GilRelease>())
       .def("close", &RecordWriter::close, py::call_guard<GilRelease>());
 }

@@ -34,6 +34,19 @@ size_t find_magic(const char* payload, size_t from, size_t bytes) {
   return from;
 }
 
+// Bytes of the records at `written` that end within `bytes`.
+size_t whole_records(const char* written, size_t bytes) {
+  size_t whole = 0;
+  for (size_t at = 0; at + kHeadBytes <= bytes;) {
+    uint32_t head;
+    std::memcpy(&head, written + at + sizeof kMagic, sizeof head);
+    at += kHeadBytes + aligned(part_length(head));
+    const auto part = static_cast<Part>(part_flag(head));
+    if (at <= bytes && (part == Part::kWhole || part == Part::kLast)) whole = at;
+  }
+  return whole;
+}
+
 }  // namespace
 
 RecordWriter::RecordWriter(const std::string& path, uint64_t kept) : path_(path), owner_(::getpid()), written_(kept) {
@@ -112,10 +125,12 @@ void RecordWriter::drain() {
     if (put <= 0) {
       const int code = put < 0 ? errno : EIO;
       failed_ = true;
+      written_ += whole_records(pending_.data(), done);
       pending_.clear();
       const bool cut = ::ftruncate(descriptor_, static_cast<off_t>(written_)) == 0;
       throw FileError(path_, code,
-                      cut ? "write; the file was cut back to its last whole record"
+                      cut ? "write; the file was cut back to its last whole record, which ends at byte " +
+                                std::to_string(written_)
                           : "write; the file may end in a partial record");
     }
     done += static_cast<size_t>(put);
@@ -134,6 +149,11 @@ uint64_t RecordWriter::tell() {
   std::lock_guard<std::mutex> lock(mutex_);
   require_open();
   return written_ + pending_.size();
+}
+
+uint64_t RecordWriter::written() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return written_;
 }
 
 void RecordWriter::close() {

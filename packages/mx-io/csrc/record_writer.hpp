@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writing records.  The file always ends after a whole record as far as this process can see to
-// it: what is written goes out in whole records, and a failed write is cut off again.
+// it: what is written goes out in whole records, and where a write fails, records that did not fit are cut off again.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +13,7 @@
 
 namespace mx::io {
 
-// Threads: write, flush, tell and close may be called from several threads at once.
+// Threads: write, flush, tell, written and close may be called from several threads at once.
 class RecordWriter {
  public:
   // Keeps so many bytes of the file, whole records, and writes behind them.
@@ -26,6 +26,7 @@ class RecordWriter {
   uint64_t write(const void* payload, uint64_t bytes);
   void flush();  // hands everything to the operating system
   uint64_t tell();
+  uint64_t written();  // bytes of whole records that the file has, also after a failure and once closed
   void close();
 
  private:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mx_core.errors import ArgumentError, FileFormatError, IndexOutOfBoundsError, MXNetError
+from mx_core.errors import ArgumentError, FileError, FileFormatError, IndexOutOfBoundsError, MXNetError
 from mx_io import recordio
 
 DATA = Path(__file__).parent / "data"
@@ -188,9 +188,75 @@ def test_what_is_no_file_gives_an_os_error(tmp_path, make):
 def test_a_full_disk_is_reported_at_close():
     record = recordio.MXRecordIO("/dev/full", "w")
     record.write(b"x" * 100)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(FileError, match="No space left"):
         record.close()
     record.close()
+
+
+FULL_DISK = """
+import resource, signal, sys
+from mx_core.errors import FileError
+from mx_io.recordio import MXIndexedRecordIO
+limit, size = map(int, sys.argv[1:])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+record = MXIndexedRecordIO("a.idx", "a.rec", "w")
+told = []
+try:
+    for key in range(3000):
+        record.write_idx(key, (b"%6d" % key + bytes.fromhex("0a23d7ce") * 3).ljust(size, b"x"))
+except FileError as error:
+    told.append(str(error))
+try:
+    record.close()
+except FileError as error:
+    told.append(str(error))
+record.close()
+print(told[0])
+"""
+FULL_INDEX = """
+import resource, signal
+from mx_core.errors import FileError
+from mx_io.recordio import MXIndexedRecordIO
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY))
+record = MXIndexedRecordIO("a.idx", "a.rec", "w", str)
+for key in range(300):
+    record.write_idx(f"{key:0100}", b"")
+try:
+    record.close()
+except FileError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("limit", "size"), [(100_000, 1000), (1_500_000, 1001), (9_000, 20), (5_000, 6_000)])
+def test_a_full_disk_keeps_the_whole_records_that_fit_and_their_entries(tmp_path, limit, size):
+    command = [sys.executable, "-c", FULL_DISK, str(limit), str(size)]
+    told = subprocess.run(
+        command, cwd=tmp_path, check=True, timeout=60, capture_output=True, text=True
+    ).stdout
+    assert "a.rec: write; the file was cut back to its last whole record" in told
+    assert f"which ends at byte {(tmp_path / 'a.rec').stat().st_size}: File too large" in told
+    records = read_all(tmp_path / "a.rec")
+    each = 8 + -(-size // 4) * 4  # one of fewer than 30 bytes is not longer than its text
+    assert (tmp_path / "a.rec").stat().st_size > limit - each - 40
+    with recordio.MXIndexedRecordIO(tmp_path / "a.idx", tmp_path / "a.rec", "r") as record:
+        assert [record.read_idx(key) for key in record.keys] == records[: len(record.keys)]
+        assert len(record.keys) == len(records) or (tmp_path / "a.idx").stat().st_size > limit - 12
+    assert [int(each[:6]) for each in records] == list(range(len(records)))
+
+
+def test_an_index_that_does_not_fit_ends_with_a_whole_line(tmp_path):
+    command = [sys.executable, "-c", FULL_INDEX]
+    told = subprocess.run(
+        command, cwd=tmp_path, check=True, timeout=60, capture_output=True, text=True
+    ).stdout
+    assert "a.idx" in told and "File too large" in told
+    index = recordio.read_index(tmp_path / "a.idx", str)
+    assert 10_000 - 105 < (tmp_path / "a.idx").stat().st_size <= 10_000
+    assert list(index.values()) == [8 * key for key in range(len(index))]
+    assert read_all(tmp_path / "a.rec") == [b""] * 300
 
 
 def test_wrong_use_is_explained(tmp_path):

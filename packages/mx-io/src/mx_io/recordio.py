@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from io import FileIO
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from mx_core.errors import ArgumentError, DTypeError, FileFormatError, IndexOutOfBoundsError, MXNetError
 from mx_core.files import atomic_write, naming
@@ -236,7 +238,8 @@ class MXIndexedRecordIO(MXRecordIO):
     Notes
     -----
     A writer's two files grow in place. A process that is killed leaves an index of records that are there,
-    perhaps not of all: `build_index` makes a new one.
+    perhaps not of all: `build_index` makes a new one. When the disk is full, `write_idx`, `flush` or `close` raises
+    `FileError`; both files end after the last whole record that fits, and its entry.
     """
 
     def __init__(
@@ -246,8 +249,8 @@ class MXIndexedRecordIO(MXRecordIO):
         self.key_type = key_type
         self.idx: dict[Hashable, int] = {}
         self.keys: list[Hashable] = []
-        self._index_file: BinaryIO | None = None
-        self._unwritten: list[str] = []
+        self._index_file: FileIO | None = None
+        self._unwritten: list[tuple[str, int]] = []
         self._index_lock = ForkSafeLock()
         super().__init__(uri, flag)
 
@@ -265,9 +268,10 @@ class MXIndexedRecordIO(MXRecordIO):
             self.idx = read_index(self.idx_path, self.key_type)
             self.keys = list(self.idx)
 
-    def _emptied_index(self) -> BinaryIO:
+    def _emptied_index(self) -> FileIO:
         """The index file, emptied before its records are: a process killed here leaves no wrong entry."""
-        index = os.fdopen(os.open(self.idx_path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666), "wb")
+        opened = os.open(self.idx_path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        index = FileIO(opened, "wb")
         try:
             os.close(os.open(self.uri, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))  # may it be written?
             with naming(self.idx_path):
@@ -281,24 +285,48 @@ class MXIndexedRecordIO(MXRecordIO):
         if not self.is_open:
             return
         index_file, self._index_file = self._index_file, None
-        try:
+        if index_file is None:
             super().close()
-            if index_file is not None and self.pid == os.getpid():
-                with naming(self.idx_path):
-                    index_file.write("".join(self._unwritten).encode())
-                    index_file.flush()
-        finally:
-            if index_file is not None:
-                index_file.close()
+            return
+        writer = self._record
+        assert isinstance(writer, _core.RecordWriter)
+        with index_file, self._index_lock:
+            entries, self._unwritten = self._unwritten, []
+            with self._indexed(index_file, writer, entries if self.pid == os.getpid() else []):
+                super().close()
 
     def flush(self) -> None:
         with self._index_lock:
-            lines, self._unwritten = self._unwritten, []
-            super().flush()  # first, so that no entry points at nothing
-            assert self._index_file is not None  # as of every writer that is open
-            with naming(self.idx_path):
-                self._index_file.write("".join(lines).encode())
-                self._index_file.flush()
+            writer, index_file = self._writer(), self._index_file
+            assert index_file is not None  # as of every writer that is open
+            entries, self._unwritten = self._unwritten, []
+            with self._indexed(index_file, writer, entries):
+                super().flush()
+
+    @contextmanager
+    def _indexed(
+        self, index_file: FileIO, writer: _core.RecordWriter, entries: Sequence[tuple[str, int]]
+    ) -> Iterator[None]:
+        """Writes records, then entries of those that are there: no entry points at nothing when the disk is full."""
+        try:
+            yield
+        except OSError:
+            with suppress(OSError):  # the first is told
+                self._write_entries(index_file, entries, writer.written())
+            raise
+        self._write_entries(index_file, entries, writer.written())
+
+    def _write_entries(self, index_file: FileIO, entries: Sequence[tuple[str, int]], written: int) -> None:
+        """Appends whole lines, or as many as fit: half an offset would lead to another place."""
+        lines = "".join(f"{key}\t{offset}\n" for key, offset in entries if offset < written).encode()
+        begin, done = index_file.tell(), 0
+        with naming(self.idx_path):
+            try:
+                while done < len(lines):
+                    done += index_file.write(lines[done:]) or 0
+            except BaseException:
+                index_file.truncate(begin + lines.rfind(b"\n", 0, index_file.tell() - begin) + 1)
+                raise
 
     def seek(self, idx: Hashable) -> None:
         """Make the record of a key the next one to be read."""
@@ -326,7 +354,7 @@ class MXIndexedRecordIO(MXRecordIO):
             )
         offset = self._append(buf)
         with self._index_lock:
-            self._unwritten.append(f"{text}\t{offset}\n")
+            self._unwritten.append((text, offset))
             self.idx[key] = offset
             self.keys.append(key)
         if len(self._unwritten) >= _INDEX_ENTRIES:

@@ -153,12 +153,12 @@ def _read(source: Source, positions: Sequence[int], skip: bool, op: str) -> Iter
     for position in positions:
         try:
             (example,) = source.read([position])
+        except OSError as error:
+            if not skip:
+                raise MXNetError(f"[{op}] {source.place(position)}: {error}") from error
         except MXNetError as error:
             if not skip:
                 raise type(error)(f"[{op}] {source.place(position)}: {error}") from error
-        except OSError:
-            if not skip:
-                raise
         else:
             yield position, example
 

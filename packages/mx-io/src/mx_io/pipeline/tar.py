@@ -65,8 +65,10 @@ class TarSource(Source):
         found: dict[str, dict[str, _Member]] = {}
         try:
             with tarfile.open(path, "r:") as archive:
-                _walk(archive, shard, found)
+                _walk(archive, path, shard, found)
                 _check_end(archive, path)
+        except FileFormatError:
+            raise
         except (tarfile.TarError, ValueError, OverflowError) as error:
             raise FileFormatError(
                 f"[TarSource] {path}: expected a tar file that is not compressed: {error}"
@@ -120,10 +122,15 @@ class TarSource(Source):
             file.close()
 
 
-def _walk(archive: tarfile.TarFile, shard: int, found: dict[str, dict[str, _Member]]) -> None:
+def _walk(archive: tarfile.TarFile, path: str, shard: int, found: dict[str, dict[str, _Member]]) -> None:
     for member in archive:
         folder, name = os.path.split(member.name)
         stem, _, extension = name.partition(".")
+        if member.size < 0:
+            raise FileFormatError(
+                f"[TarSource] {path}: at byte {member.offset}: expected a size of 0 or more, got {member.size}: "
+                "the file is damaged"
+            )
         if member.isreg() and extension:
             parts = found.setdefault(os.path.join(folder, stem), {})
             parts[extension.lower()] = _Member(shard, member.offset_data, member.size)

@@ -187,11 +187,11 @@ class DetRandomCropAug(DetAugmenter):
         ratio = random.uniform(*self.aspect_ratio_range)
         low, high = (share * height * width for share in self.area_range)
         least = max(1, math.ceil(math.sqrt(low / ratio)))
-        most = math.floor(min(math.sqrt(high / ratio), height, width / ratio + 0.5))
+        most = math.floor(min(math.sqrt(high / ratio), height, (width + 0.4999999) / ratio))
         if least > most:
             return None
         h = random.randint(least, most)
-        w = min(round(h * ratio), width)
+        w = round(h * ratio)
         return (h, w) if w > 0 and low <= h * w <= high else None
 
     def _left(self, label: Objects, x: float, y: float, w: float, h: float) -> Objects | None:
