@@ -99,10 +99,13 @@ int64_t* Window::table(int64_t worker, uint64_t turn) const noexcept {
   return reinterpret_cast<int64_t*>(tables) + (2 * static_cast<size_t>(worker) + turn % 2) * kNumbers;
 }
 
-// Others add chunks in their order and take sums in their order.  So as long as one needs chunk n - kSlots, they need all
-// that follow, no slot is free, and the place where its slot is noted is not written again.
+// Terms are needed until all have added them, this worker too: it reads its own codes from its slot.  Its sums are needed
+// until the others have taken them.  Workers add chunks in their order and take sums in their order.  So as long as one
+// needs chunk n - kSlots, they need all that follow, no slot is free, and the place where its slot is noted is not
+// written again.
 size_t Window::first_free(Slot kind) const noexcept {
-  const uint64_t done = least(kind == Slot::kTerms ? Mark::kSummed : Mark::kTaken);
+  uint64_t done = least(kind == Slot::kTerms ? Mark::kSummed : Mark::kTaken);
+  if (kind == Slot::kTerms) done = std::min(done, place(rank_).marks[static_cast<size_t>(Mark::kSummed)].load());
   const uint64_t* held = held_[static_cast<size_t>(kind)];
   return static_cast<size_t>(std::find_if(held, held + kSlots, [done](uint64_t chunk) { return chunk <= done; }) - held);
 }

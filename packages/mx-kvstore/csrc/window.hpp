@@ -51,8 +51,9 @@ class Window {
   // Chunks are numbered from 0.
   uint64_t chunks() const noexcept { return chunks_; }  // so far
   void pass(uint64_t chunks) noexcept { chunks_ += chunks; }
-  // Gives the next chunk a slot of this worker; false if the others still need all of them.  The first that is free: as
-  // long as workers keep pace, they use few, which stay in the caches.
+  // Gives the next chunk a slot of this worker; false if all of them are still needed: terms by a worker, this one too,
+  // that has not added them, sums by another that has not taken them.  The first that is free: as long as workers keep
+  // pace, they use few, which stay in the caches.
   bool claim(Slot kind, uint64_t chunk) noexcept;
   bool has_free(Slot kind) const noexcept;
   // The slot of a chunk, aligned to 64: kChunk bytes of terms; kChunk / workers bytes of sums and some more.

@@ -84,6 +84,74 @@ void sums_of_many_sizes(int64_t workers) {
   });
 }
 
+// Another worker may add a chunk before the one that wrote it does, which then has still to read its own terms.
+void terms_stay_until_their_worker_has_added_them_too() {
+  const int file = memfd_create("test", 0);
+  CHECK(file >= 0 && ftruncate(file, static_cast<off_t>(Window::bytes(2))) == 0);
+  Window mine(file, 0, 2), other(file, 1, 2);
+  close(file);
+  for (Window* window : {&mine, &other}) {
+    CHECK(window->claim(Slot::kTerms, 0));
+    window->publish(Mark::kWritten, 1);
+  }
+  other.publish(Mark::kSummed, 1);
+  CHECK(mine.claim(Slot::kTerms, 1));
+  CHECK(mine.memory(Slot::kTerms, 0, 1) != mine.memory(Slot::kTerms, 0, 0));
+  mine.publish(Mark::kSummed, 1);
+  CHECK(mine.claim(Slot::kTerms, 2));
+  CHECK(mine.memory(Slot::kTerms, 0, 2) == mine.memory(Slot::kTerms, 0, 0));  // now it is free
+}
+
+void a_worker_is_not_too_far_ahead_of_itself() {
+  with_workers(1, [](Window& window) {
+    for (uint64_t chunk = 0; chunk < Window::kSlots; ++chunk) CHECK(window.claim(Slot::kTerms, chunk));
+    CHECK(!window.has_free(Slot::kTerms) && !window.claim(Slot::kTerms, Window::kSlots));
+    window.publish(Mark::kSummed, 1);
+    CHECK(window.claim(Slot::kTerms, Window::kSlots));
+  });
+}
+
+// Small items, so that workers are often at the same place: what each has is told by its rank, its turn and its number.
+void codes_and_first_values_of_many_items(int64_t workers) {
+  constexpr size_t kItems = 64, kSize = 24;
+  with_workers(workers, [&](Window& window) {
+    const int64_t rank = window.rank();
+    std::vector<std::vector<float>> sent(kItems), residual(kItems), first(kItems), second(kItems);
+    for (size_t i = 0; i < kItems; ++i) {
+      for (auto* each : {&sent[i], &residual[i], &first[i], &second[i]}) each->resize(kSize);
+    }
+    const auto sign = [](int64_t worker, int turn, size_t item, size_t at) {
+      return (static_cast<size_t>(worker) * 5 + static_cast<size_t>(turn) + item + at) % 3 == 0 ? 0.5F : -0.5F;
+    };
+    for (int turn = 0; turn < 300; ++turn) {
+      std::vector<Item> items(kItems);
+      for (size_t i = 0; i < kItems; ++i) {
+        Item& item = items[i];
+        item.kind = i % 4 == 3 ? Kind::kFirst : Kind::kCodes;
+        item.dtype = MX_FLOAT32;
+        item.bytes = kSize * sizeof(float);
+        item.send = reinterpret_cast<const char*>(sent[i].data());
+        item.targets = {first[i].data(), second[i].data()};
+        item.residual = residual[i].data();
+        item.code = Code::kTwoBits;
+        item.threshold = 0.5F;
+        for (size_t at = 0; at < kSize; ++at) {
+          sent[i][at] = first[i][at] = sign(rank, turn, i, at);
+          residual[i][at] = 0;
+        }
+      }
+      CHECK(exchange(window, items, [](size_t) {}));
+      for (size_t i = 0; i < kItems; ++i) {
+        for (size_t at = 0; at < kSize; ++at) {
+          float expected = 0;
+          for (int64_t worker = 0; worker < (i % 4 == 3 ? 1 : workers); ++worker) expected += sign(worker, turn, i, at);
+          CHECK(first[i][at] == expected && second[i][at] == expected && residual[i][at] == 0);
+        }
+      }
+    }
+  });
+}
+
 void a_window_that_is_stopped_ends_its_waits() {
   with_workers(2, [](Window& window) {
     if (window.rank() == 1) return;  // never comes
@@ -123,6 +191,10 @@ int main() {
       {"sums of 1 worker", [] { sums_of_many_sizes(1); }},
       {"sums of 2 workers", [] { sums_of_many_sizes(2); }},
       {"sums of 5 workers", [] { sums_of_many_sizes(5); }},
+      {"terms that their worker has not added", terms_stay_until_their_worker_has_added_them_too},
+      {"terms of one worker", a_worker_is_not_too_far_ahead_of_itself},
+      {"codes and first values of 2 workers", [] { codes_and_first_values_of_many_items(2); }},
+      {"codes and first values of 5 workers", [] { codes_and_first_values_of_many_items(5); }},
       {"a window that is stopped", a_window_that_is_stopped_ends_its_waits},
       {"what does not fit", what_does_not_fit_is_refused},
   });
