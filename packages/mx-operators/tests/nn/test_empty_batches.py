@@ -40,3 +40,12 @@ def test_forward_and_backward(
     grads = backward.reference(params, arguments, ReferenceContext())
     for x, grad in zip(inputs, grads, strict=False):
         np.testing.assert_array_equal(grad, np.zeros_like(x))
+
+
+def test_batch_norm_keeps_its_moving_averages() -> None:
+    op = operators.get("BatchNorm")
+    vectors = [np.full(3, i, np.float32) for i in range(1, 5)]
+    data = np.ones((0, 3), np.float32)
+    y, *_, mean, var = op.reference(op.Param(), [data, *vectors], ReferenceContext(is_train=True))
+    assert y.shape == (0, 3)
+    np.testing.assert_array_equal((mean, var), vectors[2:])

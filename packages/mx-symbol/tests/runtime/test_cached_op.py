@@ -100,6 +100,20 @@ def test_gradients_of_gradients_of_random_draws_are_refused():
             autograd.grad(y, [a], create_graph=True)
 
 
+@pytest.mark.parametrize(
+    "kept, factor",
+    [(sym.LeakyReLU(sym.Variable("a"), slope=0.5), 0.5), (sym.Dropout(sym.Variable("a"), p=0), 1)],
+)
+def test_gradients_of_gradients_where_nothing_is_drawn(kept, factor):
+    a = nd.array([1.0, -2.0])
+    a.attach_grad()
+    with autograd.record():
+        y = CachedOp(kept * kept)(a)
+        (slope,) = autograd.grad(y, [a], create_graph=True)
+    slope.backward()
+    np.testing.assert_allclose(a.grad.asnumpy(), [2, 2 * factor**2])
+
+
 def test_flags_are_those_that_exist():
     assert CachedOp(sym.Variable("a") * 2, [("static_alloc", True), ("static_shape", True)])
     with pytest.raises(ArgumentError, match="no flag is named 'static_aloc'"):

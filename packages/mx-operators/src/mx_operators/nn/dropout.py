@@ -62,8 +62,8 @@ class Dropout(Operator[DropoutParam]):
         s.assign("mask", self.mask_shape(p, data))
 
     def random_blocks(self, p: DropoutParam, output_shapes: Sequence[tuple[int, ...]]) -> int:
-        """Four decisions a block."""
-        return (prod(output_shapes[1]) + 3) // 4
+        """Four decisions a block; none where every element is kept."""
+        return (prod(output_shapes[1]) + 3) // 4 if p.p else 0
 
     def gradient(self, p: DropoutParam, g: GradientBuilder) -> Gradients:
         """out_grad · mask."""

@@ -7,6 +7,7 @@ parameters alone is kept here, and so is what the inference rules gave for the s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,12 @@ class Facts:
     def draws(self) -> bool:
         """True when it may draw random numbers."""
         return self.op.is_random or type(self.op).random_blocks is not Operator.random_blocks
+
+    def draws_for(self, shapes: Sequence[tuple[int, ...]]) -> bool:
+        """True when a run that makes outputs of these shapes draws random numbers."""
+        if type(self.op).random_blocks is Operator.random_blocks:
+            return self.op.is_random
+        return self.op.random_blocks(self.params, shapes) > 0
 
     @cached_property
     def n_visible(self) -> int:

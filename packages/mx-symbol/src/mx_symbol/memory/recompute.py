@@ -151,7 +151,7 @@ def repeatable(node: Node, specs: Mapping[Entry, TensorSpec]) -> bool:
     if node.op.keeps_state or node.subgraphs or node.op.dynamic_output:
         return False
     shapes = [specs[Entry(node, i)].shape for i in range(node.num_outputs)]
-    if node.op.random_blocks(node.params, shapes):
+    if node.facts.draws_for(shapes):
         return False
     return len(node.mutated) == len(node.op.aux(node.params))
 

@@ -31,4 +31,4 @@ def is_pure(graph: Graph, node: Node) -> bool:
     if not node.facts.draws:
         return True
     shapes = [graph.specs[Entry(node, i)].shape for i in range(node.num_outputs)]
-    return not op.is_random and not op.random_blocks(params, shapes)
+    return not node.facts.draws_for(shapes)

@@ -230,8 +230,10 @@ class CachedOp:
         if any(n.op is not None and n.op.backward_of and n.op.needs_train_flag for n in schedule.nodes):
             other = partial(_compiled_back, graph, schedule, external, context, is_train)
         repeatable = not any(
-            node.op is not None and (node.op.is_random or node.mutated)
+            node.mutated
+            or node.facts.draws_for([graph.specs[Entry(node, i)].shape for i in range(node.num_outputs)])
             for node in schedule.nodes[: schedule.n_forward]
+            if node.op is not None
         )
         grads = tuple(graph.grads.get(name) for name in self._names)
         text = partial(_text, self._heads, self._names)

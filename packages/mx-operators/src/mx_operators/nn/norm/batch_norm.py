@@ -89,7 +89,7 @@ class Normalization(Operator[S]):
         x = wide(data)
         axis = positive_axis(p.axis, x.ndim)
         mean, var = moving_mean, moving_var
-        if ctx.is_train and not p.use_global_stats:
+        if ctx.is_train and not p.use_global_stats and x.size:  # no examples have no statistics
             rest = tuple(a for a in range(x.ndim) if a != axis)
             mean = x.mean(rest, dtype=np.float64).astype(moving_mean.dtype)
             var = x.var(rest, dtype=np.float64).astype(moving_var.dtype)
