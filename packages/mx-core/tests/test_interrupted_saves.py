@@ -60,6 +60,7 @@ class Interrupt:
 def _interrupted(action: Callable[[], None], number: int) -> BaseException | None:
     """What an action raises that is interrupted at a place; None when it has fewer."""
     interrupt = Interrupt(number)
+    sys._getframe().f_trace_opcodes = True  # CPython 3.12 gives them if a frame wanted them before
     sys.settrace(interrupt)
     try:
         action()

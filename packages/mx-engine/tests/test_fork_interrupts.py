@@ -60,7 +60,7 @@ print(number > 20)
 )
 def test_ctrl_c_at_any_line_of_a_fork_is_raised_after_it_and_both_engines_work(how: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(how=how)],
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM.format(how=how)],  # of forks
         capture_output=True,
         text=True,
         timeout=120,

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import re
 import sys
 import zipfile
 
@@ -121,7 +122,11 @@ def test_a_wheel_whose_module_cannot_be_read_is_broken(site, quiet, monkeypatch)
     ("name", "content", "said"),
     [
         ("entry_points.txt", b"[mx.plugins.v1]\nodd = \xff\xfe\n", "UnicodeDecodeError"),
-        ("METADATA", b"Metadata-Version: 2.1\nVersion: 1.0\n", "TypeError"),
+        (
+            "METADATA",
+            b"Metadata-Version: 2.1\nVersion: 1.0\n",
+            r"TypeError|DeprecationWarning: Implicit None",
+        ),
     ],
 )
 def test_metadata_that_are_no_text_or_have_no_name_are_told(site, name, content, said):
@@ -130,4 +135,4 @@ def test_metadata_that_are_no_text_or_have_no_name_are_told(site, name, content,
     (site.path / "acme_odd-0.1.0.dist-info" / name).write_bytes(content)
     found = {record.name: record for record, _ in discovery.discover()}
     assert found["good"].state == "found" and found["acme-odd"].state == "broken"
-    assert said in found["acme-odd"].error
+    assert re.search(said, found["acme-odd"].error)
