@@ -219,6 +219,13 @@ class Casting(Store):
                 array.values = array.values.astype(self.find(key).dtype)
 
 
+class Hasty(Store):
+    """Sends what has no priority given first."""
+
+    def pushpull(self, keys, values, out=None, priority=-1):
+        super().pushpull(keys, values, out, priority)
+
+
 class Piecewise(Store):
     """Works on the good keys of a list before it finds the bad one, and on a key as often as it is named."""
 
@@ -295,6 +302,7 @@ class Unnamed(Store):
         (Silent, "an_optimizer_runs_in_the_store_or_is_refused"),
         (Late, "calls_of_a_key_take_effect_in_their_order"),
         (Lossy, "priorities_change_no_result"),
+        (Hasty, "what_has_no_priority_given_has_0"),
         (Casting, "a_wrong_type_is_refused"),
         (Piecewise, "a_refused_list_does_nothing"),
         (Piecewise, "a_key_that_is_given_twice_has_all_its_arrays"),

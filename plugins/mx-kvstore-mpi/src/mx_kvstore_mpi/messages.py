@@ -93,17 +93,12 @@ def answered(comm: Any, source: int, wait: Callable[[Callable[[], bool]], None])
     """The error and the data of an answer."""
     from mpi4py import MPI
 
-    parts = []
-    size = 0
-    for place in range(2):
+    def received() -> bytes:
         status = MPI.Status()
-        wait(lambda status=status: comm.Iprobe(source, ANSWER, status))  # type: ignore[misc]
+        wait(lambda: comm.Iprobe(source, ANSWER, status))
         buffer = np.empty(status.Get_count(MPI.BYTE), np.uint8)
         comm.Recv(buffer, source, ANSWER)
-        parts.append(buffer.tobytes())
-        if place == 0:
-            size = int(json.loads(parts[0])["size"])
-            if not size:
-                parts.append(b"")
-                break
-    return str(json.loads(parts[0])["error"]), parts[1]
+        return buffer.tobytes()
+
+    said = json.loads(received())
+    return str(said["error"]), received() if said["size"] else b""

@@ -11,6 +11,7 @@ push that overwrites the pushed array), the better behaviour is tested.
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import tempfile
 from typing import Any, ClassVar
@@ -127,6 +128,13 @@ class KVStoreContract:
         )
         answer = store.is_capable("no such capability")
         assert answer is False, f"is_capable of a made-up name: expected False, got {answer!r}"
+
+    def test_what_has_no_priority_given_has_0(self) -> None:
+        store = self.make_store()
+        for call in ("broadcast", "pushpull", "push", "pull"):
+            given = inspect.signature(getattr(store, call)).parameters.get("priority")
+            default = 0 if given is None else given.default
+            assert default == 0, f"{call}: expected 0 as the default of priority, got {default!r}"
 
     @within(TIMEOUT)
     def test_broadcast_fills_every_array_given(self) -> None:
