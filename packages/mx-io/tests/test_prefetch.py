@@ -112,3 +112,32 @@ def test_a_forked_child_goes_on_at_the_same_batch():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert source.next()[0] == 1
     source.close()
+
+
+@pytest.mark.parametrize("how", ["close", "start"])
+def test_who_waits_for_a_batch_is_told_when_another_thread_stops_the_epoch(how):
+    begun = threading.Event()
+
+    def endless(plan, out, begin, end, stopped):
+        begun.set()
+        while not stopped():
+            time.sleep(0.001)
+
+    source = make(endless)
+    source.start(iter(range(5)))
+    caught = []
+
+    def consume():
+        try:
+            source.next()
+        except MXNetError as error:
+            caught.append(str(error))
+
+    consumer = threading.Thread(target=consume)
+    consumer.start()
+    assert begun.wait(10)
+    source.close() if how == "close" else source.start(iter(()))
+    consumer.join(10)
+    source.close()
+    expected = {"close": "got one that was closed", "start": "another thread reset the iterator"}
+    assert len(caught) == 1 and expected[how] in caught[0]

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from mx_core.errors import MXNetError
+from mx_core.forks import ForkSafeLock
 from mx_io.workers import Workers
 
 Plan = TypeVar("Plan")
@@ -43,7 +45,7 @@ class _Gate:
 class Prefetcher(Generic[Plan, Buffers]):
     """Batches in the order of their plans, up to `depth` of them filled or being filled.
 
-    Threads: one consumer; it fills on threads of its own.
+    Threads: one consumer, whom another thread may stop by `start` or `close`; it fills on threads of its own.
 
     Parameters
     ----------
@@ -60,7 +62,7 @@ class Prefetcher(Generic[Plan, Buffers]):
     Notes
     -----
     What `fill` raises is raised by `next()`, again at each call until `start` begins another epoch. After a
-    fork the child has threads of its own and goes on at the same batch. For one consuming thread.
+    fork the child has threads of its own and goes on at the same batch.
     """
 
     def __init__(
@@ -76,8 +78,12 @@ class Prefetcher(Generic[Plan, Buffers]):
         self._slots = slots
         self._threads = threads
         self._depth = depth
+        self._closed = False
         self._plans: Iterator[Plan] = iter(())
         self._pending: deque[_Pending[Plan, Buffers]] = deque()
+        self._lock = (
+            ForkSafeLock()
+        )  # of the plans and what is pending; never held while a batch is waited for
         self._open_pool()
 
     def _open_pool(self) -> None:
@@ -86,43 +92,58 @@ class Prefetcher(Generic[Plan, Buffers]):
 
     def start(self, plans: Iterator[Plan]) -> None:
         """Forget what is pending and begin an epoch."""
-        self._require_open()
-        self._drop_pending()
-        self._renew_after_fork()
-        self._plans = plans
-        self._top_up()
+        with self._lock:
+            self._require_open()
+            self._drop_pending()
+            self._renew_after_fork()
+            self._plans = plans
+            self._top_up()
 
     def next(self) -> tuple[Plan, Buffers]:
-        """The next batch, waited for; StopIteration at the end of the plans."""
-        self._require_open()
-        self._renew_after_fork()
-        self._top_up()
-        if not self._pending:
-            raise StopIteration
-        head = self._pending[0]
-        for piece in head.pieces:
-            piece.result()
-        self._pending.popleft()
-        self._top_up()
+        """The next batch, waited for; StopIteration at the end of the plans.
+
+        Raises
+        ------
+        MXNetError  it is closed, or another thread has closed it or begun another epoch meanwhile
+        """
+        with self._lock:
+            self._require_open()
+            self._renew_after_fork()
+            self._top_up()
+            pending = self._pending
+            if not pending:
+                raise StopIteration
+            head = pending[0]
+        with contextlib.suppress(CancelledError):  # of an epoch that is not current any more
+            for piece in head.pieces:
+                piece.result()
+        with self._lock:
+            self._require_open()
+            if self._pending is not pending:
+                raise MXNetError("another thread reset the iterator while this one waited for a batch")
+            pending.popleft()
+            self._top_up()
         return head.plan, head.buffers
 
     def close(self) -> None:
         """Drop what is pending and end the threads; waits for the examples being worked on."""
-        self._plans = iter(())
-        self._drop_pending()
+        with self._lock:
+            self._closed = True
+            self._plans = iter(())
+            self._drop_pending()
         self._pool.close()
 
     def _require_open(self) -> None:
-        if self._pool.closed:
+        if self._closed or self._pool.closed:
             raise MXNetError("expected an open iterator, got one that was closed")
 
     def _drop_pending(self) -> None:
         self._gate.closed = True
         self._gate = _Gate(self._pool.stopping())
-        for batch in self._pending:
+        dropped, self._pending = self._pending, deque()
+        for batch in dropped:
             for piece in batch.pieces:
                 piece.cancel()
-        self._pending.clear()
 
     def _top_up(self) -> None:
         while len(self._pending) < self._depth:
