@@ -103,9 +103,13 @@ def test_a_failure_does_not_end_an_epoch_of_threads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "told"), [("os.kill(os.getpid(), 9)", "killed by SIGKILL"), ("os._exit(3)", "code 3")]
+    ("how", "told", "cure"),
+    [
+        ("os.kill(os.getpid(), 9)", "killed by SIGKILL", "memory was short"),
+        ("os._exit(3)", "code 3", "debugger"),
+    ],
 )
-def test_a_process_that_dies_is_named_and_the_loader_goes_on_later(how: str, told: str) -> None:
+def test_a_process_that_dies_is_named_and_the_loader_goes_on_later(how: str, told: str, cure: str) -> None:
     parent, fatal = os.getpid(), [True]
 
     def sample(i: int) -> Any:
@@ -115,7 +119,7 @@ def test_a_process_that_dies_is_named_and_the_loader_goes_on_later(how: str, tol
 
     loader = data.DataLoader(Calls(sample), 2, num_workers=2)
     with pytest.raises(
-        WorkerError, match=rf"worker \d \(process \d+\) .*{told} while it made .* samples 4, 5"
+        WorkerError, match=rf"worker \d \(process \d+\) .*{told} while it made .* samples 4, 5; .*{cure}"
     ):
         list(loader)
     fatal[0] = False  # new processes are forked

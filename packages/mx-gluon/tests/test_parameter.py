@@ -135,7 +135,7 @@ class TestContexts:
         param.initialize()
         param.reset_ctx([cpu(1)])
         assert param.list_ctx() == [cpu(1)]
-        with pytest.raises(ValueError, match="was not initialised"):
+        with pytest.raises(ValueError, match=r"was not initialised: call initialize\(\)"):
             Parameter("v", shape=(1,)).reset_ctx(cpu())
 
     @pytest.mark.parametrize("contexts", [[], "cpu", [cpu(), 1]])
@@ -148,9 +148,11 @@ class TestContexts:
     def test_not_initialised(self) -> None:
         param = Parameter("w", shape=(2,))
         for ask in (param.data, param.grad, param.list_data, param.list_grad, param.list_ctx):
-            with pytest.raises(RuntimeError, match=r"\[Parameter w\] was not initialised"):
+            with pytest.raises(
+                RuntimeError, match=r"\[Parameter w\] was not initialised: call initialize\(\)"
+            ):
                 ask()
-        with pytest.raises(AssertionError, match="was not initialised"):
+        with pytest.raises(AssertionError, match=r"was not initialised: call initialize\(\)"):
             param.set_data(nd.ones((2,)))
 
 

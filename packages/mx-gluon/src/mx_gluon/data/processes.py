@@ -26,6 +26,9 @@ _FORK = multiprocessing.get_context("fork")
 _FORKING = ForkSafeLock()
 #: seconds after which the thread looks whether its loader is gone
 _LOOK_AGAIN = 0.25
+#: what to do about a process that died
+_ADVICE = "; with num_workers=0 the program makes these samples itself, where a debugger sees them"
+_MEMORY = ", and the system's log says whether it killed the process because memory was short"
 
 
 class Process:
@@ -62,13 +65,13 @@ class Process:
         with contextlib.suppress(OSError):  # it died: its end tells
             message.send(self.end)
 
-    def told(self, reason: str) -> WorkerError:
+    def told(self, reason: str, advice: str = "") -> WorkerError:
         """What is said of a process that makes no more batches."""
         samples = (
             "" if self.work is None else f" while it made the batch of samples {_short(self.work[0].samples)}"
         )
         return WorkerError(
-            f"[DataLoader] worker {self.number} (process {self.process.pid}) {reason}{samples}"
+            f"[DataLoader] worker {self.number} (process {self.process.pid}) {reason}{samples}{advice}"
         )
 
     def end_of_it(self, error: Exception) -> WorkerError:
@@ -78,8 +81,9 @@ class Process:
         if code is None:
             return self.told(f"sent what could not be received, {error},")
         if code is not None and code < 0:
-            return self.told(f"was killed by {signal.Signals(-code).name}")
-        return self.told(f"ended with exit code {code}")
+            name = signal.Signals(-code).name
+            return self.told(f"was killed by {name}", _ADVICE + (_MEMORY if name == "SIGKILL" else ""))
+        return self.told(f"ended with exit code {code}", _ADVICE)
 
 
 class ProcessPool:

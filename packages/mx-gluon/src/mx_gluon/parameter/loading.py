@@ -69,7 +69,10 @@ def _check(
     if param.shape:
         shape = merged(param.shape, data.shape)
         if shape != data.shape:
-            raise RefusedError(f"{name}: expected shape {param.shape}, got {data.shape}")
+            raise RefusedError(
+                f"{name}: expected shape {param.shape}, got {data.shape}; the file is of another network, or of one "
+                "with other settings, such as the number of classes"
+            )
     here, saved = dtypes.code(param.dtype, name), data._dtype_code
     if here != saved and not cast_dtype:
         raise RefusedError(

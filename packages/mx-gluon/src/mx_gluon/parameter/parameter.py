@@ -176,7 +176,8 @@ class Parameter:
     def shape(self, new_shape: Sequence[int]) -> None:
         if self._shape is not None and not fits(new_shape, self._shape):
             raise RefusedError(
-                f"[Parameter {self.name}] shape: expected {self._shape}, got {tuple(new_shape)}"
+                f"[Parameter {self.name}] shape: expected {self._shape}, got {tuple(new_shape)}; a parameter keeps "
+                "the shape that it was given or that the first batch gave: make the block anew for another one"
             )
         self._shape = stored(new_shape)
 
@@ -321,7 +322,7 @@ class Parameter:
             return self._ctx_list
         if self._deferred_init is not None:
             return self._deferred_init.contexts
-        raise MXNetError(f"[Parameter {self.name}] was not initialised")
+        raise MXNetError(self._uninitialised())
 
     def row_sparse_data(self, row_id: NDArray) -> NDArray:
         """Raises MXNetError: the values are dense."""
@@ -354,7 +355,7 @@ class Parameter:
         self.shape = data.shape
         if self._data is None:
             if self._deferred_init is None:
-                raise RefusedError(f"[Parameter {self.name}] was not initialised")
+                raise RefusedError(self._uninitialised())
             array = data if isinstance(data, NDArray) else nd.array(data)
             self._deferred_init.data = array.astype(self._dtype)  # a copy: the caller may write to the array
             return
@@ -373,7 +374,7 @@ class Parameter:
         elif self._deferred_init is not None:
             self._deferred_init.contexts = contexts
         else:
-            raise ArgumentError(f"[Parameter {self.name}] reset_ctx: was not initialised")
+            raise ArgumentError(self._uninitialised())
         self._tell_trainer()
 
     def _tell_trainer(self) -> None:
@@ -446,7 +447,10 @@ class Parameter:
                 f"[Parameter {self.name}] has no values yet: its shape {self.shape} is known after the first batch "
                 "through the network; or give the layers in_units, in_channels and the like"
             )
-        raise MXNetError(
+        raise MXNetError(self._uninitialised())
+
+    def _uninitialised(self) -> str:
+        return (
             f"[Parameter {self.name}] was not initialised: call initialize() or load_parameters() of the block that "
             "has it, or give SymbolBlock.imports its param_file; `params` of another block lack it, unlike what "
             "collect_params() returns"

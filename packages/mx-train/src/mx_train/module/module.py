@@ -246,10 +246,10 @@ class Module(PrivateNames, BaseModule):
         label = self._labels(label_shapes)
         shapes, _, _ = self._symbol.infer_shape(**{d.name: d.shape for d in (*data, *label)})
         for name, shape in zip(self._symbol.list_arguments(), shapes or (), strict=True):
-            if name in self._param_names and shape != group.execs[0].arg_dict[name].shape:
+            if name in self._param_names and shape != (bound := group.execs[0].arg_dict[name].shape):
                 raise ShapeError(
-                    f"[Module] data {[d.shape for d in data]} need {name!r} of shape {shape}; it has "
-                    f"{group.execs[0].arg_dict[name].shape}"
+                    f"[Module] data {[d.shape for d in data]} need {name!r} of shape {shape}; it has {bound}, for "
+                    f"data of {[d.shape for d in self.data_shapes]}: give such data, or bind a new Module"
                 )
         self._exec_group = self._new_group(data, label, group)
         self._exec_group.take_monitors(group)
