@@ -11,11 +11,11 @@ import pytest
 import mx_kvstore
 from mx_core import cpu
 from mx_core.errors import ArgumentError, ShapeError
-from mx_io.io import DataDesc
+from mx_io.io import DataBatch, DataDesc
 from mx_ndarray import nd
 from mx_symbol import sym
 from mx_train import executor_manager, model, optimizer
-from mx_train.module import base_module
+from mx_train.module import base_module, executor_group
 
 
 @pytest.mark.parametrize("kvstore", [None, "local", "device", "alone"])
@@ -104,3 +104,35 @@ def test_what_does_not_fit_is_told() -> None:
         executor_manager._check_arguments(twice)
     with pytest.raises(AttributeError, match=r"'DataParallelExecutorManager': .*mx.mod.Module"):
         executor_manager.DataParallelExecutorManager
+
+
+def test_a_batch_goes_to_devices_in_parts_and_comes_back() -> None:
+    rows, steps = nd.arange(12).reshape((4, 3)), nd.arange(12).reshape((3, 4))
+    halves = [slice(0, 2), slice(2, 4)]
+    by_row, by_step, whole = (
+        [(part, nd.zeros(shape, ctx=cpu(i))) for i, part in enumerate(halves)]
+        for shape in ((2, 3), (3, 2), (3, 4))
+    )
+    batch = DataBatch([rows, steps], [steps])
+    executor_group._load_data(batch, [by_row, by_step], [0, 1])
+    executor_group._load_label(batch, [whole], [-1])
+    arrays = [[array for _, array in targets] for targets in (by_row, by_step, whole)]
+    for i, part in enumerate(halves):
+        assert (arrays[0][i].asnumpy() == rows.asnumpy()[part]).all()
+        assert (arrays[1][i].asnumpy() == steps.asnumpy()[:, part]).all()
+        assert (arrays[2][i].asnumpy() == steps.asnumpy()).all()
+    merged = executor_group._merge_multi_context(arrays, [0, 1, -1])
+    for array, expected in zip(merged, (rows, steps, steps), strict=True):
+        assert (array.asnumpy() == expected.asnumpy()).all() and array.context == cpu(0)
+
+
+def test_parts_that_are_there_and_whole_batches_are_copied() -> None:
+    parts, one = [nd.ones((1, 2)), nd.full((1, 2), 2)], nd.zeros((2, 2))
+    targets = [(slice(i, i + 1), nd.zeros((1, 2), ctx=cpu(i))) for i in range(2)]
+    executor_manager._load_data(DataBatch([parts, nd.full((2, 2), 3)]), [targets, one])
+    assert [array.asnumpy().tolist() for _, array in targets] == [[[1, 1]], [[2, 2]]]
+    assert one.asnumpy().tolist() == [[3, 3], [3, 3]]
+    executor_manager._load_label(DataBatch([], [nd.full((2, 2), 4)]), [one])
+    assert one.asnumpy().tolist() == [[4, 4], [4, 4]]
+    with pytest.raises(ArgumentError, match="as many arrays as targets and axes, got 1, 2 and 1"):
+        executor_group._load_general([one], [one, one])

@@ -9,6 +9,9 @@ from typing import Any
 
 from mx_core.errors import ArgumentError, ShapeError
 from mx_symbol.symbol import Symbol
+from mx_train.module.parts import _load_data as _load_data
+from mx_train.module.parts import _load_general as _load_general
+from mx_train.module.parts import _load_label as _load_label
 
 
 def _split_input_slice(batch_size: int, work_load_list: Sequence[float]) -> list[slice]:

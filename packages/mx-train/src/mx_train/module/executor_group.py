@@ -17,6 +17,10 @@ from mx_symbol.runtime.executor import Executor
 from mx_symbol.symbol import Symbol
 from mx_train.arguments import Shapes
 from mx_train.metric import EvalMetric
+from mx_train.module.parts import _load_data as _load_data
+from mx_train.module.parts import _load_general as _load_general
+from mx_train.module.parts import _load_label as _load_label
+from mx_train.module.parts import _merge_multi_context as _merge_multi_context
 from mx_train.module.private_names import ArraysOfContexts
 from mx_train.monitor import Monitor
 
