@@ -98,8 +98,10 @@ void Completion::finish_wait(Block* block, ReadyList& ready) noexcept {
   Variable* variable = wait->variable;
   variable->lock.lock();
   wait->poison = engine::retain(variable->poison);
-  variable->give_back(wait->entry.write);
-  variable->advance(ready);
+  if (!wait->keeps) {
+    variable->give_back(wait->entry.write);
+    variable->advance(ready);
+  }
   const bool dies = variable->may_die();
   variable->lock.unlock();
   wait->waiter.signal();

@@ -72,6 +72,11 @@ void fill_table(mx_engine_api* t, Engine* engine) noexcept {
     return of(self).waiting().wait_for_variable_while(variable, for_write != 0, interval_ns, go_on,
                                                       argument, failure, error);
   };
+  t->read_variable_while = [](void* self, mx_variable* variable, mx_read_fn read, void* reading, int64_t interval_ns,
+                              mx_go_on_fn go_on, void* argument, mx_failure** failure, mx_error* error) {
+    return of(self).waiting().read_variable_while(variable, read, reading, interval_ns, go_on, argument, failure,
+                                                  error);
+  };
   t->wait_for_all = [](void* self, int64_t timeout_ns, mx_failure** failure, mx_error* error) {
     return of(self).waiting().wait_for_all(timeout_ns, failure, error);
   };

@@ -47,6 +47,12 @@ struct mx_variable {
     tail = entry;
     return false;
   }
+  // Grants a read to a thread if nothing is to be written before.
+  bool read_if_idle() noexcept {
+    if (!idle(false)) return false;
+    grant(false);
+    return true;
+  }
   // Gives a grant back.
   void give_back(bool write) noexcept {
     if (write) {

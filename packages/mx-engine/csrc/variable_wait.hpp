@@ -12,6 +12,7 @@ struct VariableWait {
   mx_variable* variable = nullptr;
   bool granted = false;      // nothing to wait for (any more)
   bool immediate = false;    // there never was
+  bool keeps = false;        // what it is granted, until Waiting::give_back
   Poison* poison = nullptr;  // the variable's, once granted; a reference
   Entry entry;
   Block block;

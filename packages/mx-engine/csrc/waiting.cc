@@ -35,7 +35,7 @@ int32_t Waiting::begin_wait(VariableWait& wait, Variable* variable, bool for_wri
                            mx_error* error) noexcept {
   wait.variable = variable;
   std::lock_guard<SpinLock> lock(variable->lock);
-  wait.granted = wait.immediate = variable->idle(for_write);
+  wait.granted = wait.immediate = wait.keeps ? variable->read_if_idle() : variable->idle(for_write);
   if (wait.granted) {
     wait.poison = engine::retain(variable->poison);
     return MX_OK;
@@ -127,11 +127,62 @@ int32_t Waiting::wait_for_variable_while(Variable* variable, bool for_write, int
   VariableWait wait;
   const int32_t status = begin_wait(wait, variable, for_write, error);
   if (status != MX_OK) return status;
+  return wait_while(wait, interval_ns, go_on, argument, failure);
+}
+
+int32_t Waiting::wait_while(VariableWait& wait, int64_t interval_ns, mx_go_on_fn go_on, void* argument,
+                            mx_failure** failure) {
   bool given_up = false;
   while (!given_up && !wait_until(wait, deadline(interval_ns))) given_up = go_on(argument) == 0;
   if (!given_up) return end_wait(wait, failure);
-  end_wait(wait, nullptr);  // a failure is left to the next wait
+  const bool granted = end_wait(wait, nullptr) == MX_OK;  // a failure is left to the next wait
+  if (granted && wait.keeps) give_back(wait.variable);
   return MX_TIMEOUT;
+}
+
+void Waiting::give_back(Variable* variable) {
+  ReadyList ready;
+  variable->lock.lock();
+  variable->give_back(false);
+  variable->advance(ready);
+  const bool dies = variable->may_die();
+  variable->lock.unlock();
+  if (dies) variables_.die(variable);
+  if (!ready.empty()) scheduler_.dispatch(ready);
+}
+
+int32_t Waiting::read_variable_while(Variable* variable, mx_read_fn read, void* reading, int64_t interval_ns,
+                                    mx_go_on_fn go_on, void* argument, mx_failure** failure, mx_error* error) {
+  *failure = nullptr;
+  // Pending, so that nobody forks or ends the engine while a thread has a grant.
+  if (const int32_t refused = admission_.enter(false, error)) return refused;
+  Poison* poison = nullptr;
+  variable->lock.lock();
+  bool granted = variable->read_if_idle();
+  if (granted) {
+    variables_.use(variable);
+    poison = engine::retain(variable->poison);
+  }
+  variable->lock.unlock();
+  int32_t status = MX_OK;
+  if (granted) {
+    if (poison != nullptr) *failure = completion_.failures().deliver(poison).release();
+    engine::release(poison);
+  } else if (go_on == nullptr) {
+    status = MX_TIMEOUT;
+  } else {
+    VariableWait wait;
+    wait.keeps = true;
+    status = begin_wait(wait, variable, false, error);
+    if (status == MX_OK) status = wait_while(wait, interval_ns, go_on, argument, failure);
+    granted = status == MX_OK;
+  }
+  if (granted) {
+    if (*failure == nullptr) read(reading);
+    give_back(variable);
+  }
+  admission_.leave();
+  return status;
 }
 
 int32_t Waiting::wait_for_variable(Variable* variable, bool for_write, int64_t timeout_ns,

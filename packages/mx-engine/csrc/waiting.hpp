@@ -38,6 +38,10 @@ class Waiting {
   int32_t wait_for_variable_while(Variable* variable, bool for_write, int64_t interval_ns,
                                   mx_go_on_fn go_on, void* argument, mx_failure** failure,
                                   mx_error* error);
+  // Keeps its place in the same way, and what it is granted while it reads; never blocks for the variable
+  // without go_on.
+  int32_t read_variable_while(Variable* variable, mx_read_fn read, void* reading, int64_t interval_ns,
+                              mx_go_on_fn go_on, void* argument, mx_failure** failure, mx_error* error);
   int32_t wait_for_all(int64_t timeout_ns, mx_failure** failure, mx_error* error) noexcept;
   mx_failure* failure_of(Variable* variable) noexcept;
   bool ready(Variable* variable, bool for_write) noexcept;
@@ -50,6 +54,11 @@ class Waiting {
  private:
   // Whether nothing has to be waited for; *failure is then the variable's.
   bool deliver_if_ready(Variable* variable, bool for_write, mx_failure** failure) noexcept;
+  // begin_wait until end_wait, while go_on(argument) is not 0.
+  int32_t wait_while(VariableWait& wait, int64_t interval_ns, mx_go_on_fn go_on, void* argument,
+                     mx_failure** failure);
+  // Ends a read that was granted to a thread.
+  void give_back(Variable* variable);
 
   Admission& admission_;
   Variables& variables_;

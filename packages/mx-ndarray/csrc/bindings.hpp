@@ -55,10 +55,16 @@ void wait_for_shape(Array& array);
 // Blocks (without the GIL) until the array is computed; raises its failure.
 void wait(Array& array, bool for_write);
 void wait_all();
+// What waits that this package writes need: how often they look for Ctrl-C, how (an mx_go_on_fn, for a thread without
+// the GIL), and what they do with the failure, and with one that somebody has been told before.
+constexpr int64_t kSignalInterval = 50'000'000;  // ns
+int32_t no_signal(void* unused);
+void raise_if_failed(const FailureRef& failure);
+void report_earlier(const FailureRef& failure);
 // The exception of a failed array as an object, or None.
 py::object error_of(Array& array);
-// Copies the values of an array in main memory to `to`, which `owner` keeps alive; blocks until the
-// array is computed and raises its failure (bindings_read.cc).
+// Copies the values that an array in main memory has after everything that was pushed before to `to`, which `owner`
+// (NULL: the caller, for at most 16 bytes) keeps alive; blocks until the array is computed and raises its failure (bindings_read.cc).
 void read_values(Array& array, void* to, const py::object& owner);
 PyObject* as_scalar(PyObject* self, PyObject* unused) noexcept;
 py::dtype numpy_dtype(int32_t dtype);

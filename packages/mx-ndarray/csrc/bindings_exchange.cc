@@ -98,6 +98,19 @@ py::array numpy_for(Array& array) {
   }
 }
 
+// The copy is pushed before anything is waited for, so that nobody's later writes are waited for.
+void read_from_device(Array& array, const py::array& made) {
+  const mx_engine_api* engine = Runtime::instance().engine();
+  if (engine->variable_ready(engine->self, array.variable(), 0) != 0) wait(array, false);  // raises, or warns
+  FailureRef left_out;
+  do {  // again when it was left out for a failure that another thread has been told
+    const Ref<Array> host = shared(made, array.dtype());
+    copy(array, *host, origin());
+    wait(*host, false);
+    left_out = FailureRef(engine->variable_failure(engine->self, host->variable()));
+  } while (left_out);
+}
+
 py::array as_numpy(const py::object& object) {
   Array& array = array_of(object);
   wait_for_shape(array);
@@ -105,10 +118,7 @@ py::array as_numpy(const py::object& object) {
   if (mx_on_host(array.context())) {
     read_values(array, made.mutable_data(), made);
   } else {
-    wait(array, false);
-    const Ref<Array> host = shared(made, array.dtype());
-    copy(array, *host, origin());
-    wait(*host, false);
+    read_from_device(array, made);
   }
   return made;
 }

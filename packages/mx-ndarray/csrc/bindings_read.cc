@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Copying values out of arrays in main memory.
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "bindings.hpp"
@@ -10,6 +12,63 @@ namespace mx::nd {
 namespace {
 
 constexpr size_t kUntilSignals = size_t{16} << 20;  // bytes of which a copy takes some milliseconds
+
+// ---- by the thread that wants them ----
+
+struct Reading {
+  Array& array;
+  void* to;
+  FailureRef earlier;        // of what should have computed the values, when somebody has been told
+  FailureRef failure;        // of the copy
+  bool interrupted = false;  // a signal's handler has raised
+
+  void copy() {
+    const mx_engine_api* engine = Runtime::instance().engine();
+    earlier = FailureRef(engine->variable_failure(engine->self, array.variable()));
+    const char* from = static_cast<char*>(array.allocate(true));
+    auto heard = std::chrono::steady_clock::time_point();
+    for (size_t done = 0; done < array.bytes(); done += kUntilSignals) {
+      if (done != 0) {
+        const auto now = std::chrono::steady_clock::now();
+        if (now - heard >= std::chrono::nanoseconds(kSignalInterval)) {
+          interrupted = no_signal(nullptr) == 0;
+          if (interrupted) return;
+          heard = now;
+        }
+      }
+      std::memcpy(static_cast<char*>(to) + done, from + done, std::min(kUntilSignals, array.bytes() - done));
+    }
+  }
+  static void run(void* argument) {
+    auto* reading = static_cast<Reading*>(argument);
+    reading->failure = FailureRef(failing_or_passing([&] { reading->copy(); }));
+  }
+};
+
+// The place of the read is taken now: nobody's later writes are waited for.
+void read_here(const mx_engine_api* engine, Array& array, void* to) {
+  Reading reading{array, to, {}, {}};
+  mx_failure* failure = nullptr;
+  mx_error error{};
+  int32_t status = MX_TIMEOUT;
+  const bool forking = interpreter_lock_state().forking.load(std::memory_order_relaxed);
+  if (array.bytes() < kLetGilGo && !forking && !Runtime::instance().naive()) {
+    status = engine->read_variable_while(engine->self, array.variable(), &Reading::run, &reading, 0, nullptr, nullptr,
+                                         &failure, &error);
+  }
+  if (status == MX_TIMEOUT) {
+    const GilRelease released;
+    status = engine->read_variable_while(engine->self, array.variable(), &Reading::run, &reading, kSignalInterval,
+                                         no_signal, nullptr, &failure, &error);
+  }
+  if (status == MX_TIMEOUT || reading.interrupted) throw PythonErrorSet{};
+  check(status, error);
+  raise_if_failed(FailureRef(failure));
+  raise_if_failed(reading.failure);
+  report_earlier(reading.earlier);
+}
+
+// ---- by an operation, where the engine knows its interface before 1.2 only ----
 
 // One copy, shared by the thread that wants it and the operation of the engine that makes it: the
 // thread may be interrupted while the operation waits.
@@ -63,20 +122,20 @@ void push_read(Array& array, ReadTask& task) {
   if (failure != nullptr) throw FailureError{FailureRef(failure)};
 }
 
-// Waits for the array and copies it as an operation that reads it: what other threads write to it
-// comes before or after.
-void read(Array& array, const Ref<ReadTask>& task) {
+void read_by_operation(Array& array, void* to, const py::object& owner) {
+  const Ref<ReadTask> task = Ref<ReadTask>::adopt(new ReadTask);
   task->from = &array.chunk();
   task->offset = array.offset();
   task->bytes = array.bytes();
-  for (;;) {
+  if (owner) task->to = to;  // else the operation may outlive it
+  task->owner = owner;
+  while (!task->done.load(std::memory_order_acquire)) {
     wait(array, false);
-    if (task->bytes == 0) return;
     push_read(array, *task);
-    if (task->done.load(std::memory_order_acquire)) return;
+    if (task->done.load(std::memory_order_acquire)) break;
     wait(array, true);  // another thread's write came first, which may have failed
-    if (task->done.load(std::memory_order_acquire)) return;
   }
+  if (!owner) std::memcpy(to, task->element, task->bytes);
 }
 
 // numpy's PyArray_Scalar, whose place in its table of functions never changes.
@@ -97,10 +156,14 @@ PyObject* numpy_scalar(const void* data, int32_t dtype) {
 }  // namespace
 
 void read_values(Array& array, void* to, const py::object& owner) {
-  const Ref<ReadTask> task = Ref<ReadTask>::adopt(new ReadTask);
-  task->to = to;
-  task->owner = owner;
-  read(array, task);
+  const mx_engine_api* engine = Runtime::instance().engine();
+  if (array.bytes() == 0) {
+    wait(array, false);
+  } else if (MX_HAS(engine->head.size, mx_engine_api, read_variable_while)) {
+    read_here(engine, array, to);
+  } else {
+    read_by_operation(array, to, owner);
+  }
 }
 
 PyObject* as_scalar(PyObject* self, PyObject*) noexcept {
@@ -114,9 +177,9 @@ PyObject* as_scalar(PyObject* self, PyObject*) noexcept {
       const py::object values = py::handle(self).attr("asnumpy")();
       return values.attr("reshape")(py::tuple())[py::tuple()].cast<py::object>().release().ptr();
     }
-    const Ref<ReadTask> task = Ref<ReadTask>::adopt(new ReadTask);
-    read(array, task);
-    return numpy_scalar(task->element, array.dtype());
+    alignas(16) char element[16];
+    read_values(array, element, py::object());
+    return numpy_scalar(element, array.dtype());
   });
 }
 

@@ -7,8 +7,6 @@
 namespace mx::nd {
 namespace {
 
-constexpr int64_t kSlice = 50'000'000;  // ns: how long Ctrl-C may wait
-
 // Waits in slices so that signals are seen.
 template <class Wait>
 FailureRef wait_in_slices(const Wait& wait_once) {
@@ -29,17 +27,11 @@ FailureRef wait_in_slices(const Wait& wait_once) {
   }
 }
 
-// Whether no signal's handler has raised; on a thread that waits without the interpreter's lock.
-int32_t no_signal(void*) {
-  const GilAcquire acquired;
-  return PyErr_CheckSignals() == 0 ? 1 : 0;
-}
-
 // Waits, and keeps the place while signals are looked for where the engine can.
 FailureRef wait_for(const mx_engine_api* engine, mx_variable* variable, int32_t for_write) {
   if (!MX_HAS(engine->head.size, mx_engine_api, wait_for_variable_while)) {
     return wait_in_slices([&](mx_failure** failure, mx_error* error) {
-      return engine->wait_for_variable(engine->self, variable, for_write, kSlice, failure, error);
+      return engine->wait_for_variable(engine->self, variable, for_write, kSignalInterval, failure, error);
     });
   }
   mx_failure* failure = nullptr;
@@ -47,18 +39,12 @@ FailureRef wait_for(const mx_engine_api* engine, mx_variable* variable, int32_t 
   int32_t status = MX_OK;
   {
     const GilRelease released;
-    status = engine->wait_for_variable_while(engine->self, variable, for_write, kSlice, no_signal, nullptr, &failure,
-                                             &error);
+    status = engine->wait_for_variable_while(engine->self, variable, for_write, kSignalInterval, no_signal, nullptr,
+                                             &failure, &error);
   }
   if (status == MX_TIMEOUT) throw PythonErrorSet{};
   check(status, error);
   return FailureRef(failure);
-}
-
-void raise_if_failed(const FailureRef& failure) {
-  if (!failure) return;
-  raise_failure(failure.get());
-  throw PythonErrorSet{};
 }
 
 // Ends a wait that need not block, without giving up the lock of the interpreter; raises the failure.
@@ -77,6 +63,27 @@ bool ready(const mx_engine_api* engine, mx_variable* variable, int32_t for_write
 
 }  // namespace
 
+int32_t no_signal(void*) {
+  const GilAcquire acquired;
+  return PyErr_CheckSignals() == 0 ? 1 : 0;
+}
+
+void raise_if_failed(const FailureRef& failure) {
+  if (!failure) return;
+  raise_failure(failure.get());
+  throw PythonErrorSet{};
+}
+
+void report_earlier(const FailureRef& failure) {
+  if (!failure) return;
+  if (hooks().sticky_errors) raise_if_failed(failure);
+  const std::string text = std::string("reading an array that was never computed: ") +
+                           failure.get()->message + " (see its .error)";
+  if (PyErr_WarnEx(hooks().unsafe_read_warning.ptr(), text.c_str(), 1) != 0) {
+    throw PythonErrorSet{};
+  }
+}
+
 void wait_for_shape(Array& array) {
   if (!array.pending()) return;
   wait(array, false);
@@ -91,20 +98,13 @@ void wait(Array& array, bool for_write) {
   mx_variable* variable = array.variable();
   const int32_t writes = for_write ? 1 : 0;
   if (!ready(engine, variable, writes)) raise_if_failed(wait_for(engine, variable, writes));
-  const FailureRef earlier(engine->variable_failure(engine->self, variable));
-  if (!earlier) return;
-  if (hooks().sticky_errors) raise_if_failed(earlier);
-  const std::string text = std::string("reading an array that was never computed: ") +
-                           earlier.get()->message + " (see its .error)";
-  if (PyErr_WarnEx(hooks().unsafe_read_warning.ptr(), text.c_str(), 1) != 0) {
-    throw PythonErrorSet{};
-  }
+  report_earlier(FailureRef(engine->variable_failure(engine->self, variable)));
 }
 
 void wait_all() {
   const mx_engine_api* engine = Runtime::instance().engine();
   raise_if_failed(wait_in_slices([&](mx_failure** failure, mx_error* error) {
-    return engine->wait_for_all(engine->self, kSlice, failure, error);
+    return engine->wait_for_all(engine->self, kSignalInterval, failure, error);
   }));
 }
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 import mx_ndarray
-from mx_core.errors import ArgumentError
+from mx_core import services
+from mx_core.context import Context, cpu
+from mx_core.errors import ArgumentError, MXUnsafeReadWarning
 from mx_ndarray import _core, nd
 
 
@@ -34,7 +36,7 @@ def test_what_is_no_priority(wrong: Any) -> None:
 
 def test_a_wait_ends_while_another_thread_keeps_writing() -> None:
     """It waits for what was pushed before it, not for what comes between two looks for signals."""
-    factor, written = nd.ones((400, 400)), nd.zeros((400, 400))
+    factor, written = nd.ones((150, 150)), nd.zeros((150, 150))
     end, running = time.monotonic() + 20, threading.Event()
 
     def write() -> None:
@@ -51,3 +53,48 @@ def test_a_wait_ends_while_another_thread_keeps_writing() -> None:
     running.set()
     writer.join()
     assert not late
+
+
+def read_before_others_write(size: int, place: Context, gate: threading.Event, read: Any) -> Any:
+    """What a read finds that begins while 7 is still to be written, and before 200 other numbers are pushed."""
+    x, sevens, found = nd.zeros((size,), ctx=place), nd.full((1 << 15,), 7), list[Any]()
+    mx_ndarray.waitall()
+    late = nd.test_gated(sevens)  # too large to run at the call
+    x[:] = late[:size].as_in_context(place)
+    before = services.engine().pending
+    reader = threading.Thread(target=lambda: found.append(read(x)))
+    reader.start()
+    end = time.monotonic() + 20
+    while services.engine().pending == before and time.monotonic() < end:  # until it has a place in the queue
+        time.sleep(0.001)
+    for number in range(200):
+        x[:] = number
+    gate.set()
+    reader.join()
+    return found[0]
+
+
+@pytest.mark.parametrize("size", [1, 100, 1 << 15])
+def test_a_read_is_of_the_moment_of_the_call(size: int, open_gate: threading.Event) -> None:
+    assert (read_before_others_write(size, cpu(), open_gate, nd.NDArray.asnumpy) == 7).all()
+
+
+def test_a_scalar_is_of_the_moment_of_the_call(open_gate: threading.Event) -> None:
+    assert read_before_others_write(1, cpu(), open_gate, nd.NDArray.asscalar) == 7
+
+
+def test_a_read_from_a_device_is_of_the_moment_of_the_call(
+    device: Context, open_gate: threading.Event
+) -> None:
+    assert (read_before_others_write(100, device, open_gate, nd.NDArray.asnumpy) == 7).all()
+
+
+def test_a_failure_that_is_still_to_come_is_raised_by_the_read(open_gate: threading.Event) -> None:
+    x = nd.test_fails(nd.test_gated(nd.ones((1 << 15,)))[:2])
+    timer = threading.Timer(0.05, open_gate.set)
+    timer.start()
+    with pytest.raises(ZeroDivisionError, match="computed by test_fails"):
+        x.asnumpy()
+    with pytest.warns(MXUnsafeReadWarning):
+        assert x.asnumpy().shape == (2,)
+    timer.join()

@@ -18,7 +18,7 @@ extern "C" {
 
 #define MX_ENGINE_CAPSULE "mx.engine.v1"
 #define MX_ENGINE_MAJOR 1
-#define MX_ENGINE_MINOR 1
+#define MX_ENGINE_MINOR 2
 
 typedef struct mx_variable mx_variable; /* opaque, engine-owned */
 typedef struct mx_operator mx_operator; /* opaque: an operation that is pushed again and again */
@@ -103,6 +103,8 @@ typedef void (*mx_engine_sink)(void* sink, const mx_engine_event* event);
 
 /* 0: end the wait. */
 typedef int32_t (*mx_go_on_fn)(void* argument);
+/* Reads a variable's memory; waits for nothing of the engine. */
+typedef void (*mx_read_fn)(void* argument);
 
 typedef struct mx_engine_api {
   mx_table_head head;
@@ -183,6 +185,14 @@ typedef struct mx_engine_api {
   int32_t (*wait_for_variable_while)(void* self, mx_variable* variable, int32_t for_write,
                                      int64_t interval_ns, mx_go_on_fn go_on, void* argument,
                                      mx_failure** failure, mx_error* error);
+
+  /* Since 1.2.  Waits like wait_for_variable_while for a read, then calls read(reading) on the waiting thread,
+   * while nothing writes the variable: the values are those of the writes that were pushed before this call.
+   * With *failure set, or another status than MX_OK, `read` was not called.  Without go_on (NULL) it never
+   * blocks for the variable, but returns MX_TIMEOUT. */
+  int32_t (*read_variable_while)(void* self, mx_variable* variable, mx_read_fn read, void* reading,
+                                 int64_t interval_ns, mx_go_on_fn go_on, void* argument,
+                                 mx_failure** failure, mx_error* error);
 } mx_engine_api;
 
 #define MX_ENGINE_API_SIZE_1_0 MX_SIZE_UP_TO(mx_engine_api, attach_device)

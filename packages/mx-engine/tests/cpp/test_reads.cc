@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Threads that read a variable's memory themselves, beside those that push.
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "support.hpp"
+
+namespace {
+
+using namespace test;
+
+int32_t go_on(void*) { return 1; }
+
+// What a thread reads; it may be held inside.
+struct Reader {
+  const Table& table;
+  mx_variable* variable;
+  std::function<void()> body;
+  mx_failure* failure = nullptr;
+  mx_error error{};
+
+  int32_t read(mx_go_on_fn asked = go_on, void* argument = nullptr) {
+    return table->read_variable_while(
+        table.self(), variable, [](void* self) { static_cast<Reader*>(self)->body(); }, this, 1'000'000, asked,
+        argument, &failure, &error);
+  }
+};
+
+// A write that ends when it is told.
+Body held(std::atomic<bool>& until) {
+  return [&until](const mx_run_context&) -> mx_failure* {
+    while (!until) sleep_ms(1);
+    return nullptr;
+  };
+}
+
+void a_read_is_of_its_moment() {
+  for (const int n : kWorkerCounts) {
+    const Table table(n);
+    mx_variable* v = table.variable();
+    std::atomic<bool> open{false}, ended{false};
+    int written = 0, seen = -1;
+    table.push({{}, {v}}, held(open));
+    Reader reader{table, v, [&] { seen = written; }};
+    std::thread other([&] {
+      CHECK(reader.read() == MX_OK && reader.failure == nullptr);
+      ended = true;
+    });
+    while (table->pending(table.self()) < 2) sleep_ms(1);  // the read has its place
+    for (int i = 0; i < 500; ++i) {
+      table.push({{}, {v}}, [&](const mx_run_context&) -> mx_failure* {
+        ++written;
+        return nullptr;
+      });
+    }
+    CHECK(!ended);
+    open = true;
+    other.join();
+    CHECK(seen == 0);
+    table.quiet();
+    CHECK(written == 500);
+    table.remove(v);
+  }
+}
+
+void writes_wait_until_a_read_has_ended() {
+  const Table table(2);
+  mx_variable* v = table.variable();
+  std::atomic<bool> inside{false}, leave{false}, written{false};
+  Reader reader{table, v, [&] {
+                  inside = true;
+                  while (!leave) sleep_ms(1);
+                  CHECK(!written);
+                }};
+  std::thread other([&] { CHECK(reader.read(nullptr) == MX_OK); });
+  while (!inside) sleep_ms(1);
+  table.push({{}, {v}}, [&](const mx_run_context&) -> mx_failure* {
+    written = true;
+    return nullptr;
+  });
+  bool read_too = false;
+  Reader second{table, v, [&] { read_too = true; }};
+  CHECK(second.read(nullptr) == MX_TIMEOUT && !read_too);  // it would wait for the write
+  mx_error error{};
+  CHECK(table->wait_for_all(table.self(), 20'000'000, nullptr, &error) == MX_TIMEOUT);
+  table.remove(v);  // after everybody
+  leave = true;
+  other.join();
+  table.quiet();
+  CHECK(written);
+}
+
+void a_failure_is_told_instead() {
+  for (const bool busy : {false, true}) {
+    const Table table(2);
+    mx_variable* v = table.variable();
+    std::atomic<bool> open{!busy};
+    table.push({{}, {v}}, [&](const mx_run_context&) -> mx_failure* {
+      while (!open) sleep_ms(1);
+      return fail("told");
+    });
+    if (!busy) table.quiet();
+    int times = 0;
+    Reader reader{table, v, [&] { ++times; }};
+    std::thread other([&] {
+      if (busy) sleep_ms(5);
+      open = true;
+    });
+    CHECK(reader.read() == MX_OK && times == 0);
+    other.join();
+    CHECK(reader.failure != nullptr && std::strcmp(reader.failure->message, "told") == 0);
+    reader.failure->release(reader.failure);
+    CHECK(reader.read() == MX_OK && times == 1 && reader.failure == nullptr);
+    CHECK(table.failure_of(v) == "told");
+    table.remove(v);
+  }
+}
+
+void a_read_that_is_given_up_leaves_no_trace() {
+  const Table table(2);
+  mx_variable* v = table.variable();
+  for (int i = 0; i < 300; ++i) {
+    std::atomic<bool> open{false};
+    table.push({{}, {v}}, held(open));
+    int asked = 0;
+    struct Asked {
+      int& times;
+      std::atomic<bool>& open;
+    } given{asked, open};
+    int read = 0;
+    Reader reader{table, v, [&] { ++read; }};
+    const int32_t status = reader.read(
+        [](void* argument) -> int32_t {
+          auto* self = static_cast<Asked*>(argument);
+          if (++self->times < 2) return 1;
+          self->open = true;  // it may be granted in this moment
+          return 0;
+        },
+        &given);
+    CHECK(status == MX_TIMEOUT && read == 0 && asked == 2);
+    open = true;
+    CHECK(table.wait(v, true).empty());
+  }
+  table.remove(v);
+}
+
+void an_operation_does_not_wait_for_itself() {
+  const Table table(1);
+  mx_variable* v = table.variable();
+  std::string text;
+  table.push({{}, {v}}, [&](const mx_run_context&) -> mx_failure* {
+    Reader reader{table, v, [] {}};
+    CHECK(reader.read() == MX_ERROR);
+    text = reader.error.message;
+    return nullptr;
+  });
+  CHECK(table.wait(v).empty());
+  CHECK(text.find("it would wait for itself") != std::string::npos);
+  table.remove(v);
+}
+
+void no_read_after_the_shut_down() {
+  const Table table(1);
+  mx_variable* v = table.variable();
+  table->notify_shutdown(table.self());
+  int times = 0;
+  Reader reader{table, v, [&] { ++times; }};
+  CHECK(reader.read() == MX_ERROR_SHUTDOWN && times == 0);
+  table.remove(v);
+}
+
+// Every read sees a write whole, under threads that read, write and end the variable.
+void reads_are_whole() {
+  for (const bool naive : {false, true}) {
+    const Table table(2, naive);
+    mx_variable* v = table.variable();
+    int64_t halves[2] = {0, 0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        int64_t newest = 0;
+        for (int i = 0; i < 300; ++i) {
+          if (t < 2) {
+            table.push({{}, {v}}, [&](const mx_run_context&) -> mx_failure* {
+              ++halves[0];
+              ++halves[1];
+              return nullptr;
+            });
+          } else {
+            Reader reader{table, v, [&] {
+                            CHECK(halves[0] == halves[1] && halves[0] >= newest);
+                            newest = halves[0];
+                          }};
+            CHECK(reader.read() == MX_OK);
+          }
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    CHECK(table.wait(v).empty());
+    CHECK(halves[0] == 600);
+    table.remove(v);
+  }
+}
+
+}  // namespace
+
+int main() {
+  return run({
+      {"the moment of the call", a_read_is_of_its_moment},
+      {"writes wait", writes_wait_until_a_read_has_ended},
+      {"failures", a_failure_is_told_instead},
+      {"given up", a_read_that_is_given_up_leaves_no_trace},
+      {"inside an operation", an_operation_does_not_wait_for_itself},
+      {"shut-down", no_read_after_the_shut_down},
+      {"reads are whole", reads_are_whole},
+  });
+}
