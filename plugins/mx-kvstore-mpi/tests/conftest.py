@@ -63,6 +63,16 @@ class Running:
         self._reader.join(5.0)
         return status
 
+    def servers(self) -> list[int]:
+        """Numbers of the processes of servers."""
+        launcher = self.process.pid
+        children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+        return [
+            int(pid)
+            for pid in children
+            if b"mx_kvstore_mpi.server" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
+
     def end(self) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)

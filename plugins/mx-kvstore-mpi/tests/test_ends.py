@@ -42,11 +42,7 @@ if store.rank == 0:
 def test_waits_for_a_server_do_not_need_a_worker_that_has_ended(start: Any, tmp_path: Path) -> None:
     job = start(ASYNC, 2, "-s", "1", "--deadline", "60")
     job.wait_for("worker 1 has ended")
-    launcher = job.process.pid
-    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
-    (server,) = [
-        int(p) for p in children if b"mx_kvstore_mpi.server" in Path(f"/proc/{p}/cmdline").read_bytes()
-    ]
+    (server,) = job.servers()
     os.kill(server, signal.SIGSTOP)  # it is busy for some seconds
     (tmp_path / "program0.py.stopped").touch()
     time.sleep(3.0)

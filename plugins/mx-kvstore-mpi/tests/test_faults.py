@@ -8,6 +8,7 @@ import random
 import re
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,53 +54,95 @@ def pids(job: Any, workers: int) -> dict[int, int]:
     return {int(rank): int(pid) for pid, rank in job.wait_for(r"pid (\d+) of (\d)", workers)}
 
 
-def kill_one(start: Any, gone: Any, workers: int, victim: int, delay: float) -> None:
+def kill_one(start: Any, gone: Any, workers: int, victim: str, delay: float, servers: int = 0) -> None:
     before = set(Path("/dev/shm").glob("mpich_shm_*"))
-    job = start(LOOP, workers)
+    job = start(LOOP, workers, "-s", str(servers))
     found = pids(job, workers)
+    named = {f"worker {rank}": pid for rank, pid in found.items()}
+    named |= {f"server {rank}": pid for rank, pid in enumerate(job.servers())}
     time.sleep(delay)
-    os.kill(found[victim], signal.SIGKILL)
+    os.kill(named[victim], signal.SIGKILL)
     killed = time.time()
     assert job.wait(60) == 128 + signal.SIGKILL, job.text
-    assert "a wrong sum" not in job.text, job.text
-    heard = re.findall(r"survivor (\d) heard at ([\d.]+): PeerLostError (.*)", job.text)
-    assert {int(rank) for rank, *_ in heard} == set(found) - {victim}, job.text
-    for _, at, message in heard:
-        assert float(at) - killed < LIMIT, job.text
-        assert f"worker {victim}" in message and "killed by signal 9" in message, message
-    gone(list(found.values()))
+    check_survivors(job, set(found) - {int(victim[-1])} if "worker" in victim else set(found), killed)
+    for message in re.findall(r"survivor \d heard at .*", job.text):
+        assert f"{victim} (process {named[victim]}" in message and "killed by signal 9" in message, message
+    gone(list(named.values()))
     limit = time.monotonic() + 20  # a job of another test that starts has some for a moment
     while left := set(Path("/dev/shm").glob("mpich_shm_*")) - before:
         assert time.monotonic() < limit, f"shared memory was left behind: {left}"
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize(("workers", "victim"), [(2, 1), pytest.param(3, 0, marks=pytest.mark.slow)])
-def test_a_killed_worker_is_named(start: Any, gone: Any, workers: int, victim: int) -> None:
+def check_survivors(job: Any, ranks: set[int], since: float) -> None:
+    """All of them have raised an error soon, and had no wrong sum before."""
+    assert "a wrong sum" not in job.text, job.text
+    heard = re.findall(r"survivor (\d) heard at ([\d.]+): PeerLostError", job.text)
+    assert {int(rank) for rank, _ in heard} == ranks, job.text
+    for _, at in heard:
+        assert float(at) - since < LIMIT, job.text
+
+
+@pytest.mark.parametrize(
+    ("workers", "victim"), [(2, "worker 1"), pytest.param(3, "worker 0", marks=pytest.mark.slow)]
+)
+def test_a_killed_worker_is_named(start: Any, gone: Any, workers: int, victim: str) -> None:
     kill_one(start, gone, workers, victim, random.random())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(5))
-def test_a_worker_is_killed_at_random_moments(start: Any, gone: Any, part: int) -> None:
+@pytest.mark.parametrize("part", range(10))
+def test_processes_are_killed_at_random_moments(start: Any, gone: Any, part: int) -> None:
+    """A hundred moments in all: half of them in jobs without servers, a quarter of them of a server."""
     seed = random.randrange(2**32)
     print("seed", seed)
     moments = random.Random(seed)
-    for _ in range(10):
-        workers = moments.choice((2, 2, 2, 3))
-        kill_one(start, gone, workers, moments.randrange(workers), 2 * moments.random() ** 2)
+    for turn in range(10):
+        workers, servers = moments.choice((2, 2, 2, 3)), part % 2 * moments.choice((1, 2))
+        role, count = ("server", servers) if servers and turn % 2 else ("worker", workers)
+        victim = f"{role} {moments.randrange(count)}"
+        kill_one(start, gone, workers, victim, 2 * moments.random() ** 2, servers)
 
 
 @pytest.mark.slow
-def test_a_stopped_worker_is_named(start: Any, gone: Any) -> None:
-    job = start(LOOP, 2)
+@pytest.mark.parametrize(("servers", "victim"), [(0, "worker 1"), (1, "worker 0"), (1, "server 0")])
+def test_a_stopped_process_is_named(start: Any, gone: Any, servers: int, victim: str) -> None:
+    """It goes on after 30 seconds, unless the launcher has ended it before."""
+    job = start(LOOP, 2, "-s", str(servers), "--grace", "40")
     found = pids(job, 2)
-    os.kill(found[1], signal.SIGSTOP)
+    named = {f"worker {rank}": pid for rank, pid in found.items()}
+    named |= {f"server {rank}": pid for rank, pid in enumerate(job.servers())}
+    os.kill(named[victim], signal.SIGSTOP)
     stopped = time.time()
+    ranks = set(found) - {int(victim[-1])} if "worker" in victim else set(found)
+    job.wait_for(
+        rf"survivor \d heard .*{victim} \(process {named[victim]}.*no sign of life", len(ranks), 30.0
+    )
+    check_survivors(job, ranks, stopped)
+    time.sleep(max(0.0, stopped + 30.0 - time.time()))
+    with suppress(ProcessLookupError):
+        os.kill(named[victim], signal.SIGCONT)
     assert job.wait(60) != 0, job.text
-    ((at, message),) = re.findall(r"survivor 0 heard at ([\d.]+): PeerLostError (.*)", job.text)
-    assert float(at) - stopped < LIMIT and "worker 1" in message and "no sign of life" in message
-    gone(list(found.values()))
+    assert "a wrong sum" not in job.text, job.text
+    gone(list(named.values()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("servers", "victim"), [(0, "worker"), (1, "worker"), (1, "server")])
+def test_a_process_that_is_stopped_for_a_moment_is_waited_for(start: Any, servers: int, victim: str) -> None:
+    job = start(
+        LOOP.replace("turn += 1", "turn += 1; print('turn', turn, flush=True)"), 2, "-s", str(servers)
+    )
+    found = pids(job, 2)
+    pid = found[1] if victim == "worker" else job.servers()[0]
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(5.0)
+    before = len(re.findall("turn", job.text))
+    os.kill(pid, signal.SIGCONT)
+    job.wait_for("turn", before + 100)
+    job.process.send_signal(signal.SIGINT)
+    job.wait(30)
+    assert "a wrong sum" not in job.text and "no sign of life" not in job.text, job.text
 
 
 def test_ctrl_c_ends_everything(start: Any, gone: Any) -> None:
@@ -145,12 +188,33 @@ def test_an_interrupted_barrier_ends_the_job(start: Any, servers: str) -> None:
     job.wait(40)
 
 
-def test_nothing_outlives_a_killed_launcher(start: Any, gone: Any) -> None:
-    job = start(LOOP, 2)
-    found = pids(job, 2)
+def listening(pids: list[int]) -> set[str]:
+    """Addresses, in hexadecimal, at which processes wait for others."""
+    inodes = set()
+    for pid in pids:
+        for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
+            with suppress(OSError):
+                inodes |= set(re.findall(r"socket:\[(\d+)\]", os.readlink(descriptor)))
+    found = set()
+    for kind, state in (("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")):
+        for line in Path(f"/proc/net/{kind}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == state and fields[9] in inodes:
+                found.add(fields[1].partition(":")[0])
+    return found
+
+
+@pytest.mark.parametrize("servers", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_nothing_listens_beyond_this_machine_or_outlives_a_killed_launcher(
+    start: Any, gone: Any, servers: int
+) -> None:
+    job = start(LOOP, 2, "-s", str(servers))
+    found = [*pids(job, 2).values(), *job.servers()]
+    assert len(found) == 2 + servers
+    assert listening([job.process.pid, *found]) == {"0100007F"}  # the hub, at 127.0.0.1
     job.process.kill()
     job.process.wait()
-    gone(list(found.values()))
+    gone(found)
 
 
 def test_a_failing_program_ends_the_job(start: Any) -> None:

@@ -222,3 +222,46 @@ print("worker", store.rank, "on", socket.gethostname(), "of", store._world.membe
     assert job.wait() == 0, job.text
     found = job.wait_for(r"worker (\d) on ([\d.]+) of 2 hosts has the sums", 3)
     assert set(found) == {("0", "127.0.0.1"), ("1", "127.0.0.2"), ("2", "127.0.0.1")}
+
+
+PARTS = """
+import os
+import struct
+import numpy as np
+import mx
+
+store = mx.kv.create("dist_sync")
+rank, workers, count, name = store.rank, store.num_workers, 23, f"{__file__}.{os.environ['MX_KV_RANK']}"
+with open(f"{name}-images", "wb") as images, open(f"{name}-labels", "wb") as labels:
+    images.write(struct.pack(">4i", 2051, count, 4, 4) + bytes(16 * count))
+    labels.write(struct.pack(">2i", 2049, count) + bytes(range(count)))
+record = mx.recordio.MXIndexedRecordIO(f"{name}.idx", f"{name}.rec", "w")
+for number in range(count):
+    head = mx.recordio.IRHeader(0, float(number), number, 0)
+    record.write_idx(number, mx.recordio.pack_img(head, np.zeros((4, 4, 3), "uint8"), img_fmt=".png"))
+record.close()
+
+part = {"num_parts": workers, "part_index": rank, "batch_size": 1}
+iterators = {
+    "MNISTIter": mx.io.MNISTIter(image=f"{name}-images", label=f"{name}-labels", shuffle=False, **part),
+    "ImageRecordIter": mx.io.ImageRecordIter(
+        path_imgrec=f"{name}.rec", path_imgidx=f"{name}.idx", data_shape=(3, 4, 4), **part
+    ),
+}
+for kind, iterator in iterators.items():
+    found = np.zeros(count, "float32")
+    for batch in iterator:
+        found[int(batch.label[0].asscalar())] += 1
+    total = mx.nd.zeros((count,))
+    store.init(kind, total)
+    store.pushpull(kind, mx.nd.array(found), out=total)
+    assert (total.asnumpy() == 1).all(), (kind, total)
+    assert count // workers <= found.sum() <= count // workers + 1, (kind, found)
+print("every example once")
+"""
+
+
+def test_iterators_take_their_part_by_rank(start: Any) -> None:
+    job = start(PARTS, 3)
+    assert job.wait() == 0, job.text
+    job.wait_for("every example once", 3)

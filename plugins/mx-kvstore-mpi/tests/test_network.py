@@ -1,106 +1,120 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network between two hosts, which are namespaces of this machine: it is cut, and both sides say so."""
+"""Networks between hosts, which are namespaces of this machine: sums over them, and links that are slow, or cut."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from clusters.hosts import Hosts, HostsError
+
+pytestmark = pytest.mark.slow
 
 #: seconds in which both sides must know
 LIMIT = 15.0
-
-#: an ssh that starts the process in the namespace of the second host, or here
-SSH = """#!/bin/sh
-while [ "$1" = -o ]; do shift 2; done
-case "$1" in
-*.2) exec ip netns exec {space} unshare --uts sh -c 'hostname "$0" && exec sh -s' "$1" ;;
-*) exec unshare --uts sh -c 'hostname "$0" && exec sh -s' "$1" ;;
-esac
-"""
 
 LOOP = """
 import os, time
 import mx
 store = mx.kv.create("dist_sync")
-store.init("a", mx.nd.zeros((200_000,)))
-out = mx.nd.zeros((200_000,))
+names = ("large", "small", "end")
+sizes = dict(zip(names, (SIZE, 10, 1)))
+for name in names:
+    store.init(name, mx.nd.zeros((sizes[name],)))
+outs = {name: mx.nd.zeros((sizes[name],)) for name in names}
 print("pid", os.getpid(), "of", store.rank, flush=True)
+turn = 0
 try:
     while True:
-        store.pushpull("a", mx.nd.ones((200_000,)), out=out)
-        out.wait_to_read()
+        value = turn % 1000 + store.rank
+        for name in names:
+            given = os.path.exists(f"{__file__}.end") if name == "end" else value
+            store.pushpull(name, mx.nd.full((sizes[name],), given), out=outs[name])
+        total = sum(turn % 1000 + rank for rank in range(store.num_workers))
+        for name in names[:2]:
+            if not (outs[name].asnumpy() == total).all():
+                print("a wrong sum", turn, outs[name])
+                os._exit(3)
+        if outs["end"].asscalar():
+            break
+        turn += 1
+        print("turn", turn, "of", store.rank, flush=True)
         time.sleep(PAUSE)
 except mx.MXNetError as error:
     with open(f"{__file__}.{store.rank}", "w") as file:
         file.write(f"{time.time()} {type(error).__name__} {error}")
     raise
+print("ended after", turn)
 """
 
 
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
+def program(size: int, pause: float) -> str:
+    return LOOP.replace("SIZE", str(size)).replace("PAUSE", str(pause))
 
 
 @pytest.fixture
-def link() -> Iterator[tuple[str, str]]:
-    """The namespace of the second host, and the name of the link on both sides."""
-    space, link = f"mxkv{os.getpid()}", f"mxkv{os.getpid() % 10_000}"
+def hosts(tmp_path: Path) -> Iterator[Hosts]:
+    """Two of them."""
     try:
-        ip("netns", "add", space)
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"namespaces of networks cannot be made here: {error}")
-    try:
-        ip("link", "add", link, "type", "veth", "peer", "name", link, "netns", space)
-        ip("addr", "add", "10.77.0.1/24", "dev", link)
-        ip("link", "set", link, "up")
-        for words in (
-            ("addr", "add", "10.77.0.2/24", "dev", link),
-            ("link", "set", link, "up"),
-            ("link", "set", "lo", "up"),
-        ):
-            ip("-n", space, *words)
-        yield space, link
-    finally:
-        pids = subprocess.run(["ip", "netns", "pids", space], capture_output=True, text=True).stdout.split()
-        for pid in pids:
-            os.kill(int(pid), 9)
-        subprocess.run(["ip", "link", "del", link], capture_output=True)
-        ip("netns", "del", space)
+        with Hosts(2, tmp_path / "bin") as made:
+            yield made
+    except HostsError as error:
+        pytest.skip(f"hosts cannot be made here: {error}")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("pause", [0.0, 0.5])
+@pytest.mark.parametrize(
+    ("workers", "servers", "cut", "pause"),
+    [(2, 0, 1, 0.0), (2, 0, 0, 0.5), (2, 1, 1, 0.0), (2, 2, 0, 0.0), (4, 0, 1, 0.0)],
+)
 def test_a_cut_network_is_told_on_both_sides(
-    start: Any, link: tuple[str, str], tmp_path: Path, pause: float
+    start: Any, hosts: Hosts, tmp_path: Path, workers: int, servers: int, cut: int, pause: float
 ) -> None:
-    space, name = link
-    ssh = tmp_path / "bin" / "ssh"
-    ssh.parent.mkdir()
-    ssh.write_text(SSH.format(space=space))
-    ssh.chmod(0o755)
-    told = {"PATH": f"{ssh.parent}:{os.environ['PATH']}"}
-    options = ("-H", "10.77.0.1,10.77.0.2", "--env", f"UCX_NET_DEVICES={name}")
-    job = start(f"PAUSE = {pause}\n{LOOP}", 2, *options, **told)
-    job.wait_for(r"pid (\d+) of (\d)", 2)
-    time.sleep(1.0)
-    ip("link", "set", name, "down")
-    cut = time.time()
+    """Processes are on the hosts in turn, workers first. The launcher reaches both hosts by links of its own."""
+    job = start(program(200_000, pause), workers, "-s", str(servers), *hosts.options, PATH=hosts.path)
+    job.wait_for(r"pid (\d+) of (\d)", workers)
+    job.wait_for("turn 2 ", workers)
+    hosts.cut(cut)
+    at_cut = time.time()
     assert job.wait(60) != 0, job.text
-    for rank, words in (
-        (0, "worker 1 .* no sign of life"),
-        (1, "launcher of the job broke: .*timed out|lost|broke"),
-    ):
+    for rank in range(workers):
         file = tmp_path / f"program0.py.{rank}"
-        limit = cut + 2 * LIMIT
+        limit = at_cut + 2 * LIMIT
         while not file.exists() and time.time() < limit:
             time.sleep(0.1)
         at, kind, message = file.read_text().split(" ", 2)
-        assert float(at) - cut < LIMIT, message
+        lost = r"(worker|server) \d .* no sign of life"
+        words = "launcher of the job broke: .*timed out|lost|broke" if rank % 2 == cut else lost
+        assert float(at) - at_cut < LIMIT, message
         assert kind == "PeerLostError" and re.search(words, message), message
+    assert "a wrong sum" not in job.text, job.text
+
+
+@pytest.mark.parametrize(("workers", "servers"), [(2, 0), (2, 1), (3, 0)])
+def test_a_slow_network_and_a_short_cut_change_nothing(
+    start: Any, hosts: Hosts, tmp_path: Path, workers: int, servers: int
+) -> None:
+    job = start(program(50_000, 0.0), workers, "-s", str(servers), *hosts.options, PATH=hosts.path)
+
+    def go_on(turns: int) -> None:
+        before = len(re.findall("turn", job.text))
+        job.wait_for("turn", before + turns * workers)
+
+    go_on(20)
+    hosts.limit(100e3)  # what a turn sends is queued for seconds, and signs of life behind it
+    go_on(3)
+    hosts.limit(50e6)
+    go_on(20)
+    for host in (1, 0):
+        hosts.cut(host)
+        time.sleep(3.0)
+        hosts.mend(host)
+        go_on(20)
+    (tmp_path / "program0.py.end").touch()
+    assert job.wait(60) == 0, job.text
+    ended = job.wait_for(r"ended after (\d+)", workers)
+    assert len(set(ended)) == 1 and int(ended[0]) > 80, job.text[-2000:]
+    assert "a wrong sum" not in job.text, job.text[-2000:]

@@ -86,14 +86,6 @@ print("digest", hashlib.sha256(values).hexdigest(), flush=True)
 """
 
 
-def servers_of(job: Any) -> list[int]:
-    launcher = job.process.pid
-    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
-    return [
-        int(pid) for pid in children if b"mx_kvstore_mpi.server" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
-
-
 def check(start: Any, tmp_path: Path, program: str, servers: int, kills: int) -> None:
     seed = random.randrange(2**32)
     print("seed", seed)
@@ -113,7 +105,7 @@ def check(start: Any, tmp_path: Path, program: str, servers: int, kills: int) ->
         # The first time all have a checkpoint by then.
         job.wait_for("step 5\n" if kill == 0 else f"step {moments.randint(1, 4)}\n", 2)
         time.sleep(0.1 * moments.random())
-        os.kill(moments.choice([*pids, *servers_of(job)]), signal.SIGKILL)
+        os.kill(moments.choice([*pids, *job.servers()]), signal.SIGKILL)
         assert job.wait() == 128 + signal.SIGKILL, job.text
         assert "digest" not in job.text
     last = begin("killed")

@@ -108,6 +108,14 @@ def test_sums_and_updates_of_servers(start: Any) -> None:
     job.wait_for("exact", 2)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_sums_of_servers_are_exact_for_long(start: Any) -> None:
+    job = start(f"ROUNDS = 10_000\n{SUMS}", 4, "-s", "2", MXNET_KVSTORE_BIGARRAY_BOUND="500")
+    assert job.wait(850) == 0, job.text
+    job.wait_for("exact", 4)
+
+
 ASYNC = """
 import numpy as np
 import mx
