@@ -17,6 +17,7 @@ from mx_core.errors import FileFormatError
 from mx_core.plugins import specs
 from mx_core.plugins.registries import Entry, Provenance
 from mx_io import codecs, image, io
+from mx_ndarray import nd
 
 
 def register(monkeypatch, kind: str, name: str, value: object) -> None:
@@ -101,3 +102,22 @@ def test_what_a_subclass_does_not_say_is_none():
     """As in MXNet."""
     source = io.DataIter()
     assert (source.getdata(), source.getlabel(), source.getindex(), source.getpad()) == (None,) * 4
+
+
+def test_an_iterator_of_a_program_may_have_next_alone():
+    class Ones(io.DataIter):
+        def next(self):
+            return io.DataBatch([nd.array([1])])
+
+    ones = Ones(1)
+    assert next(ones).data[0].asnumpy().tolist() == [1]
+    for asked in (ones.iter_next, ones.getdata, ones.getlabel, ones.getindex, ones.getpad, ones.reset):
+        assert asked() is None  # as in MXNet
+
+
+def test_an_iterator_without_batches_is_told():
+    class Empty(io.DataIter):
+        pass
+
+    with pytest.raises(NotImplementedError, match="Empty has neither next nor iter_next"):
+        next(Empty())

@@ -203,3 +203,10 @@ def test_a_misspelt_argument_among_many_is_found() -> None:
         net.infer_shape(dat=(1, 2))
     assert "'dat'; did you mean 'data'?; arguments: data, layer0_weight" in str(caught.value)
     assert str(caught.value).endswith("… (41 in all)")
+
+
+def test_a_condition_may_be_one_per_row_so_its_shape_is_not_taken_from_the_data() -> None:
+    chosen = sym.where(sym.var("condition"), sym.var("x"), sym.var("y"))
+    assert chosen.infer_shape_partial(x=(2, 3)) == ([(), (2, 3), (2, 3)], [(2, 3)], [])
+    for condition in ((2,), (2, 3)):
+        assert chosen.infer_shape(condition=condition, y=(2, 3))[0] == [condition, (2, 3), (2, 3)]

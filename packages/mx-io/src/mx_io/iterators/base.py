@@ -127,6 +127,8 @@ class DataIter:
 
     def next(self) -> DataBatch:
         """The next batch; StopIteration at the end of the epoch."""
+        if type(self).iter_next is DataIter.iter_next:
+            raise NotImplementedError(f"{type(self).__name__} has neither next nor iter_next")
         if not self.iter_next():
             raise StopIteration
         return DataBatch(self.getdata() or [], self.getlabel(), self.getpad(), self.getindex())
@@ -134,9 +136,9 @@ class DataIter:
     def __next__(self) -> DataBatch:
         return self.next()
 
-    def iter_next(self) -> bool:
-        """Go to the next batch; False at the end of the epoch."""
-        raise NotImplementedError(f"{type(self).__name__} has neither next nor iter_next")
+    def iter_next(self) -> bool | None:
+        """Go to the next batch; False at the end of the epoch, None unless a subclass says more."""
+        return None
 
     def getdata(self) -> Sequence[NDArray] | None:
         """Inputs of the current batch; None unless a subclass says more."""

@@ -28,10 +28,8 @@ class Where(Operator):
         condition, x = s.get("condition"), s.get("x")
         if x is None:
             s.assign("output", condition if condition is not None and len(condition) > 1 else None)
-        elif condition is None or len(condition) == len(x):
-            s.assign("condition", x)
-        else:
-            s.assign("condition", x[:1])
+        elif condition is not None:  # of an unknown number of axes it may be one per row
+            s.assign("condition", x if len(condition) == len(x) else x[:1])
 
     def gradient(self, p: NoParams, g: GradientBuilder) -> Gradients:
         zero = g.op("zeros_like", (g.out_grad(),))[0]
