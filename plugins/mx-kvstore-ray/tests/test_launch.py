@@ -6,16 +6,21 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 pytest.importorskip("mx_kvstore_ray", reason="mx-kvstore-ray is not installed")
 
 from mx_core.errors import SettingError
 from mx_kvstore_ray import settings
+from mx_kvstore_ray.cluster import _OWN
 from mx_kvstore_ray.errors import NoJobError
+from mx_kvstore_ray.launch import launch
 from mx_kvstore_ray.parts import Part, parts
 from mx_kvstore_ray.settings import Place
 
@@ -98,6 +103,40 @@ def test_the_exit_status_is_that_of_the_first_that_failed(start: Any) -> None:
     assert job.wait() == 3, job.text
     assert re.search(r"mx launch: worker 1 \(process \d+\) has ended with exit status 3", job.text)
     job.check_nothing_is_left()
+
+
+class Broken:
+    """A Ray that does not start."""
+
+    @staticmethod
+    def init(**told: Any) -> None:
+        raise Exception("The current node timed out during startup.")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "Ray did not start on this machine: Exception: The current node timed out"),
+        (("--address", "10.0.0.1:6379"), "Ray cannot be reached at 10.0.0.1:6379: Exception: "),
+    ],
+)
+def test_a_ray_that_does_not_start_is_told_and_leaves_no_files(
+    words: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", Broken)
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda prefix, dir: made(dir or tmp_path))
+    for name in ("RAY_AUTH_TOKEN_PATH", *_OWN):
+        monkeypatch.setenv(name, "")  # the launcher sets them
+    folders: list[Path] = []
+
+    def made(parent: str | Path) -> str:
+        folders.append(tmp_path / f"{len(folders)}-{Path(parent).name}")
+        folders[-1].mkdir()
+        return str(folders[-1])
+
+    done = CliRunner().invoke(launch, ["-n", "1", *words, "true"])
+    assert done.exit_code == 1 and f"mx launch: {said}" in done.output, done.output
+    assert folders and not any(folder.exists() for folder in folders)
 
 
 # ---- settings ----

@@ -16,6 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from mx_kvstore_ray.errors import ClusterError
+
 #: Ray's settings of a cluster that is started here. The second has Ray use the loopback interface.
 _OWN = {
     "RAY_AUTH_MODE": "token",
@@ -68,6 +70,10 @@ class Cluster:
         For how many there shall be processes.
     folder : str, optional
         Where servers keep files; by default in shared memory, until the job ends.
+
+    Raises
+    ------
+    ClusterError  it does not start, or cannot be reached; nothing of it is left
     """
 
     def __init__(self, address: str | None, job: str, servers: int, folder: str | None) -> None:
@@ -87,7 +93,12 @@ class Cluster:
                 stdin=subprocess.PIPE,
                 start_new_session=True,
             )
-        self.ray = self._connect(address, job, servers, own)
+        try:
+            self.ray = self._connect(address, job, servers, own)
+        except Exception as error:  # of any kind: Ray has none of its own for this
+            self._clear()
+            what = f"cannot be reached at {address}" if address else "did not start on this machine"
+            raise ClusterError(f"Ray {what}: {type(error).__name__}: {error}") from error
         self.address = str(self.ray.get_runtime_context().gcs_address)
 
     def _temporary_folder(self, prefix: str, where: str | None) -> str:
@@ -115,6 +126,9 @@ class Cluster:
     def close(self) -> None:
         """Ends a cluster that was started here; leaves another one. Blocks."""
         self.ray.shutdown()
+        self._clear()
+
+    def _clear(self) -> None:
         if self._reaper is not None:
             assert self._reaper.stdin is not None
             self._reaper.stdin.close()

@@ -22,6 +22,10 @@ class NoJobError(MXNetError):
     """A distributed store was asked for in a process that no launcher has started."""
 
 
+class ClusterError(MXNetError):
+    """A cluster of Ray does not start, or cannot be reached."""
+
+
 #: errors that a server's answer may name
 KINDS: dict[str, type[MXNetError]] = {
     kind.__name__: kind

@@ -20,6 +20,7 @@ import click
 from mx_kvstore.processes import Process, described, end
 from mx_kvstore_ray import actors, settings
 from mx_kvstore_ray.cluster import Cluster
+from mx_kvstore_ray.errors import ClusterError
 from mx_kvstore_ray.settings import POLICIES, Place
 
 #: seconds between two ways to end a process, between two looks at all, and between two questions to a lost server
@@ -155,6 +156,9 @@ class Launch:
                 except _Stopped as error:
                     stopped = error.number
                     _say(f"stopped by {signal.Signals(stopped).name}")
+                except ClusterError as error:
+                    self._failed = 1
+                    _say(str(error))
                 except OSError as error:
                     self._failed = 127
                     _say(f"cannot start {shlex.join(self._plan.command)}: {error}")
