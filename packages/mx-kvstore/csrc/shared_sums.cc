@@ -14,7 +14,6 @@ namespace mx::kv {
 namespace {
 
 constexpr size_t kLine = 64;            // bytes: parts begin at multiples
-constexpr size_t kTile = 16 << 10;      // bytes that stay in the first-level cache
 constexpr size_t kStream = 1 << 20;     // bytes of an item from which its targets are written past the caches
 
 static_assert(Window::kChunk % kLine == 0);
@@ -55,17 +54,19 @@ std::vector<Chunk> chunks_of(const std::vector<Item>& items) {
   return chunks;
 }
 
-// target = the sum of sources, which may be the target.
-void add(int32_t dtype, const std::vector<const void*>& sources, char* target, size_t bytes) {
+// Writes the sum of sources to all targets, each of which may be one of the sources; those from number `cached` on past
+// the caches.
+void add(int32_t dtype, const std::vector<const void*>& sources, const std::vector<void*>& targets, size_t bytes,
+         size_t cached) {
   if (dtype == MX_BOOL) {
     for (size_t i = 0; i < bytes; ++i) {
       bool any = false;
       for (const void* source : sources) any = any || static_cast<const char*>(source)[i] != 0;
-      target[i] = any ? 1 : 0;
+      for (void* target : targets) static_cast<char*>(target)[i] = any ? 1 : 0;
     }
     return;
   }
-  sum(dtype, sources, {target}, 0, static_cast<int64_t>(bytes / item_size(dtype)), false);
+  sum_unfenced(dtype, sources, targets, 0, static_cast<int64_t>(bytes / item_size(dtype)), cached);
 }
 
 // Takes chunks through the window: each worker writes what the others are to add, adds its own part of what the others
@@ -167,16 +168,15 @@ class Passage {
     const size_t begin = begin_of(rank_, chunk.bytes);
     char* sums = window_.memory(Slot::kSums, rank_, number);
     each(chunk, begin, begin_of(rank_ + 1, chunk.bytes), [&](const Piece& piece, size_t from, size_t to) {
-      const char* send = items_[piece.item].send + piece.from;
-      for (size_t at = from; at < to; at += kTile) {
-        const size_t bytes = std::min(kTile, to - at);
-        sources_.clear();
-        for (int64_t worker = 0; worker < workers_; ++worker) {
-          sources_.push_back(worker == rank_ ? send + (at - piece.at) : terms(worker, number) + at);
-        }
-        add(chunk.dtype, sources_, sums + (at - begin), bytes);
-        deliver(piece, at - piece.at, bytes, sums + (at - begin), 0);
+      const size_t offset = from - piece.at;
+      sources_.clear();
+      for (int64_t worker = 0; worker < workers_; ++worker) {
+        const char* mine = items_[piece.item].send + piece.from + offset;
+        sources_.push_back(worker == rank_ ? mine : terms(worker, number) + from);
       }
+      targets_.assign(1, sums + (from - begin));  // from where the others take them
+      find_targets(piece, offset, 0);
+      add(chunk.dtype, sources_, targets_, to - from, streams(piece) ? 1 : targets_.size());
     });
   }
 
@@ -201,6 +201,7 @@ class Passage {
         deliver(piece, from - piece.at, to - from, window_.memory(Slot::kSums, worker, number) + (from - begin), 0);
       });
     }
+    fence_streams();  // of this chunk's sums, too: what is complete may be read
     window_.publish(Mark::kTaken, number + 1);
     for (const Piece& piece : chunk.pieces) {
       if (!piece.last) continue;
@@ -208,16 +209,23 @@ class Passage {
     }
   }
 
-  // Copies to the targets of an item, from the n-th on, what belongs behind so many bytes of a piece.
-  void deliver(const Piece& piece, size_t offset, size_t bytes, const char* from, size_t n) {
+  bool streams(const Piece& piece) const noexcept { return items_[piece.item].bytes >= kStream; }
+
+  // Notes the targets of an item, from the n-th on, at so many bytes of a piece.
+  void find_targets(const Piece& piece, size_t offset, size_t n) {
     const Item& item = items_[piece.item];
-    if (n == item.targets.size()) return;
-    copied_.assign(1, from);
-    targets_.clear();
     for (; n < item.targets.size(); ++n) {
       targets_.push_back(static_cast<char*>(item.targets[n]) + piece.from + offset);
     }
-    sum(MX_UINT8, copied_, targets_, 0, static_cast<int64_t>(bytes), item.bytes >= kStream);
+  }
+
+  // Copies there what belongs there.
+  void deliver(const Piece& piece, size_t offset, size_t bytes, const char* from, size_t n) {
+    targets_.clear();
+    find_targets(piece, offset, n);
+    if (targets_.empty()) return;
+    sources_.assign(1, from);
+    sum_unfenced(MX_UINT8, sources_, targets_, 0, static_cast<int64_t>(bytes), streams(piece) ? 0 : targets_.size());
   }
 
   Window& window_;
@@ -228,7 +236,7 @@ class Passage {
   const int64_t rank_, workers_;
   size_t written_ = 0, added_ = 0, taken_ = 0;  // chunks
   size_t next_ = 0;                             // item that is not complete
-  std::vector<const void*> sources_, copied_;
+  std::vector<const void*> sources_;
   std::vector<void*> targets_;
 };
 

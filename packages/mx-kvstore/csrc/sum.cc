@@ -38,7 +38,7 @@ struct Range {
   void* const* targets;
   size_t n_targets;
   int64_t begin, end;
-  bool streaming;
+  size_t cached;  // targets before this one go through the caches, the others past them
 };
 
 template <class T>
@@ -81,14 +81,13 @@ MX_KV_INLINE void sum_tiles(const Range& range) {
     const size_t bytes = static_cast<size_t>(n) * sizeof(T);
     for (size_t i = 0; i < range.n_targets; ++i) {
       void* to = static_cast<T*>(range.targets[i]) + at;
-      if (range.streaming) {
-        stream(to, made, bytes);
-      } else {
+      if (i < range.cached) {
         std::memcpy(to, made, bytes);
+      } else {
+        stream(to, made, bytes);
       }
     }
   }
-  if (range.streaming) fence_streams();
 }
 
 template <class T>
@@ -116,7 +115,7 @@ MX_KV_AVX2 MX_KV_INLINE __m256i load(const void* from) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
 }
 
-// Whole lines that are added in registers and stored at once; to addresses of whole registers, where `streaming`.
+// Whole lines that are added in registers and stored at once; past the caches only to addresses of whole registers.
 template <class T, size_t kSources>
 MX_KV_AVX2 void sum_lines(const Range& range) {
   const size_t sources = kSources == 0 ? range.n_sources : kSources;
@@ -130,28 +129,28 @@ MX_KV_AVX2 void sum_lines(const Range& range) {
       low = plus(low, load(from), T{});
       high = plus(high, load(from + half), T{});
     }
-    for (size_t i = 0; i < range.n_targets; ++i) {
+    size_t i = 0;
+    for (; i < range.cached; ++i) {
       char* const to = static_cast<char*>(range.targets[i]) + at;
-      if (range.streaming) {
-        _mm256_stream_si256(reinterpret_cast<__m256i*>(to), low);
-        _mm256_stream_si256(reinterpret_cast<__m256i*>(to + half), high);
-      } else {
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), low);
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + half), high);
-      }
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), low);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + half), high);
+    }
+    for (; i < range.n_targets; ++i) {
+      char* const to = static_cast<char*>(range.targets[i]) + at;
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(to), low);
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + half), high);
     }
   }
-  if (range.streaming) fence_streams();
 }
 
 template <class T>
 MX_KV_AVX2 void sum_by_avx2(Range range) {
   if constexpr (std::is_same_v<typename Term<T>::type, T>) {
-    bool aligned = true;
-    for (size_t i = 0; i < range.n_targets; ++i) {
-      aligned = aligned && reinterpret_cast<uintptr_t>(static_cast<T*>(range.targets[i]) + range.begin) % 32 == 0;
+    for (size_t i = range.cached; i < range.n_targets; ++i) {
+      if (reinterpret_cast<uintptr_t>(static_cast<T*>(range.targets[i]) + range.begin) % 32 != 0) {
+        range.cached = range.n_targets;
+      }
     }
-    range.streaming = range.streaming && aligned;
     Range lines = range;
     constexpr int64_t per_line = kLine / static_cast<int64_t>(sizeof(T));
     lines.end = range.begin + (range.end - range.begin) / per_line * per_line;
@@ -201,7 +200,13 @@ bool can_sum(int32_t dtype) noexcept { return sum_of(dtype) != nullptr; }
 
 void sum(int32_t dtype, const std::vector<const void*>& sources, const std::vector<void*>& targets, int64_t begin,
          int64_t end, bool streaming) {
-  sum_of(dtype)({sources.data(), sources.size(), targets.data(), targets.size(), begin, end, streaming});
+  sum_unfenced(dtype, sources, targets, begin, end, streaming ? 0 : targets.size());
+  if (streaming) fence_streams();
+}
+
+void sum_unfenced(int32_t dtype, const std::vector<const void*>& sources, const std::vector<void*>& targets,
+                  int64_t begin, int64_t end, size_t cached) {
+  sum_of(dtype)({sources.data(), sources.size(), targets.data(), targets.size(), begin, end, cached});
 }
 
 }  // namespace mx::kv
