@@ -4,21 +4,21 @@
 From a valid call of each entry others are made: tensors too few and too many, of other ranks, sizes and element types,
 empty and impossibly large ones, and other numbers among the options. A refusal is an error or None. A plan that is
 made all the same is run on arrays of that signature between guards. Each entry has a process of its own, so that a
-crash names it.
+crash names it: a fork of one that has loaded the library.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mx_operators_cpu.library import native
+from testkit.forked import Forks
 
 #: entries that make no plan, and those that take plans or what other entries made
 OTHERS = {
@@ -35,7 +35,7 @@ IN_FLOAT64 = (
 CALLS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("native_calls.json").read_text())
 
 CODE = '''
-import itertools, json, math, sys
+import itertools, json, math
 import numpy as np
 from mx_core import _native, dtypes
 from mx_operators_cpu.library import native
@@ -155,10 +155,13 @@ def main(name, call):
         ) and "." not in name:
             run(plan, other)
     print(tried, refused)
-
-name, call = json.loads(sys.stdin.read())
-main(name, call)
 '''
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    with Forks(CODE) as made:
+        yield made
 
 
 def test_every_entry_has_a_call() -> None:
@@ -183,15 +186,9 @@ def in_float64(call: dict[str, Any]) -> dict[str, Any]:
     ("name", "dtype"),
     [*((name, "recorded") for name in sorted(CALLS)), *((name, "float64") for name in IN_FLOAT64)],
 )
-def test_unfit_signatures(name: str, dtype: str) -> None:
+def test_unfit_signatures(name: str, dtype: str, forks: Forks) -> None:
     call = in_float64(CALLS[name]) if dtype == "float64" else CALLS[name]
-    done = subprocess.run(
-        [sys.executable, "-c", CODE],
-        input=json.dumps([name, call]),
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, f"{name}: {done.returncode} {done.stdout[-600:]} {done.stderr[-2000:]}"
-    tried, refused = map(int, done.stdout.split()[-2:])
+    done = forks.run("main(name, call)", timeout=600, name=name, call=call)
+    assert done.status == 0, f"{name}: {done.status} {done.output[-2600:]}"
+    tried, refused = map(int, done.output.split()[-2:])
     assert 0 < refused <= tried
