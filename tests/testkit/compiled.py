@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import re
 import shutil
 import subprocess
 import time
@@ -47,6 +48,16 @@ def kept(
             build(folder)
         ready.touch()
     return folder
+
+
+def included(source: Path, folders: Iterable[Path]) -> list[Path]:
+    """A C++ file and the files of its own folder and of others that it includes in quotes, also through others."""
+    places, found = tuple(folders), [source]
+    for path in found:
+        for name in re.findall(r'^ *# *include +"([^"]+)"', path.read_text(), re.MULTILINE):
+            known = (folder / name for folder in (path.parent, *places) if (folder / name).is_file())
+            found += [header for header in [next(known, source)] if header not in found]
+    return found
 
 
 def _digest(inputs: Iterable[Path]) -> str:

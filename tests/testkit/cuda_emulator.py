@@ -32,7 +32,7 @@ _FLAGS = ("-std=c++17", "-O0", "-ffp-contract=off", "-fPIC", "-w")  # those of f
 #: where kernels find what they include
 INCLUDES = (HERE, INCLUDE, Path(get_include()))
 #: what decides how a kernel is built
-SOURCES = (Path(__file__), HERE / "emulation.hpp", *INCLUDES[1:])
+SOURCES = (Path(__file__), *compiled.included(HERE / "emulation.hpp", INCLUDES), INCLUDE)
 
 
 def precompile(folder: Path) -> None:
