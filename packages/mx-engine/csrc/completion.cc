@@ -98,7 +98,9 @@ void Completion::finish_wait(Block* block, ReadyList& ready) noexcept {
   Variable* variable = wait->variable;
   variable->lock.lock();
   wait->poison = engine::retain(variable->poison);
-  if (!wait->keeps) {
+  wait->ended = true;
+  wait->held = wait->keeps;
+  if (!wait->held) {
     variable->give_back(wait->entry.write);
     variable->advance(ready);
   }

@@ -12,7 +12,9 @@ struct VariableWait {
   mx_variable* variable = nullptr;
   bool granted = false;      // nothing to wait for (any more)
   bool immediate = false;    // there never was
-  bool keeps = false;        // what it is granted, until Waiting::give_back
+  bool keeps = false;        // what it is granted, until Waiting::give_back; changed with the variable's lock held
+  bool ended = false;        // granted after it had to wait
+  bool held = false;         // it kept what it was granted
   Poison* poison = nullptr;  // the variable's, once granted; a reference
   Entry entry;
   Block block;

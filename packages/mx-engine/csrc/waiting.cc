@@ -37,6 +37,7 @@ int32_t Waiting::begin_wait(VariableWait& wait, Variable* variable, bool for_wri
   std::lock_guard<SpinLock> lock(variable->lock);
   wait.granted = wait.immediate = wait.keeps ? variable->read_if_idle() : variable->idle(for_write);
   if (wait.granted) {
+    wait.held = wait.keeps;
     wait.poison = engine::retain(variable->poison);
     return MX_OK;
   }
@@ -132,12 +133,22 @@ int32_t Waiting::wait_for_variable_while(Variable* variable, bool for_write, int
 
 int32_t Waiting::wait_while(VariableWait& wait, int64_t interval_ns, mx_go_on_fn go_on, void* argument,
                             mx_failure** failure) {
+  const bool keeps = wait.keeps;
   bool given_up = false;
-  while (!given_up && !wait_until(wait, deadline(interval_ns))) given_up = go_on(argument) == 0;
+  while (!given_up && !wait_until(wait, deadline(interval_ns))) {
+    if (keeps && !keep(wait, false)) continue;  // granted in this moment
+    given_up = go_on(argument) == 0;
+    if (keeps && !given_up) keep(wait, true);
+  }
   if (!given_up) return end_wait(wait, failure);
-  const bool granted = end_wait(wait, nullptr) == MX_OK;  // a failure is left to the next wait
-  if (granted && wait.keeps) give_back(wait.variable);
+  end_wait(wait, nullptr);  // a failure is left to the next wait
   return MX_TIMEOUT;
+}
+
+bool Waiting::keep(VariableWait& wait, bool keeps) noexcept {
+  const std::lock_guard<SpinLock> lock(wait.variable->lock);
+  wait.keeps = keeps;
+  return !wait.ended;
 }
 
 void Waiting::give_back(Variable* variable) {
@@ -171,11 +182,13 @@ int32_t Waiting::read_variable_while(Variable* variable, mx_read_fn read, void* 
   } else if (go_on == nullptr) {
     status = MX_TIMEOUT;
   } else {
-    VariableWait wait;
-    wait.keeps = true;
-    status = begin_wait(wait, variable, false, error);
-    if (status == MX_OK) status = wait_while(wait, interval_ns, go_on, argument, failure);
-    granted = status == MX_OK;
+    do {  // again if it was granted, and given back, while go_on ran
+      VariableWait wait;
+      wait.keeps = true;
+      status = begin_wait(wait, variable, false, error);
+      if (status == MX_OK) status = wait_while(wait, interval_ns, go_on, argument, failure);
+      granted = status == MX_OK && wait.held;
+    } while (status == MX_OK && !granted && *failure == nullptr);
   }
   if (granted) {
     if (*failure == nullptr) read(reading);

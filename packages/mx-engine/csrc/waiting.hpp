@@ -57,6 +57,8 @@ class Waiting {
   // begin_wait until end_wait, while go_on(argument) is not 0.
   int32_t wait_while(VariableWait& wait, int64_t interval_ns, mx_go_on_fn go_on, void* argument,
                      mx_failure** failure);
+  // Whether a wait still has to wait; it keeps what it will be granted, or not.
+  static bool keep(VariableWait& wait, bool keeps) noexcept;
   // Ends a read that was granted to a thread.
   void give_back(Variable* variable);
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Copying values out of arrays in main memory.
-#include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "bindings.hpp"
@@ -18,26 +16,13 @@ constexpr size_t kUntilSignals = size_t{16} << 20;  // bytes of which a copy tak
 struct Reading {
   Array& array;
   void* to;
-  FailureRef earlier;        // of what should have computed the values, when somebody has been told
-  FailureRef failure;        // of the copy
-  bool interrupted = false;  // a signal's handler has raised
+  FailureRef earlier;  // of what should have computed the values, when somebody has been told
+  FailureRef failure;  // of the copy
 
   void copy() {
     const mx_engine_api* engine = Runtime::instance().engine();
     earlier = FailureRef(engine->variable_failure(engine->self, array.variable()));
-    const char* from = static_cast<char*>(array.allocate(true));
-    auto heard = std::chrono::steady_clock::time_point();
-    for (size_t done = 0; done < array.bytes(); done += kUntilSignals) {
-      if (done != 0) {
-        const auto now = std::chrono::steady_clock::now();
-        if (now - heard >= std::chrono::nanoseconds(kSignalInterval)) {
-          interrupted = no_signal(nullptr) == 0;
-          if (interrupted) return;
-          heard = now;
-        }
-      }
-      std::memcpy(static_cast<char*>(to) + done, from + done, std::min(kUntilSignals, array.bytes() - done));
-    }
+    std::memcpy(to, array.allocate(true), array.bytes());
   }
   static void run(void* argument) {
     auto* reading = static_cast<Reading*>(argument);
@@ -61,14 +46,14 @@ void read_here(const mx_engine_api* engine, Array& array, void* to) {
     status = engine->read_variable_while(engine->self, array.variable(), &Reading::run, &reading, kSignalInterval,
                                          no_signal, nullptr, &failure, &error);
   }
-  if (status == MX_TIMEOUT || reading.interrupted) throw PythonErrorSet{};
+  if (status == MX_TIMEOUT) throw PythonErrorSet{};
   check(status, error);
   raise_if_failed(FailureRef(failure));
   raise_if_failed(reading.failure);
   report_earlier(reading.earlier);
 }
 
-// ---- by an operation, where the engine knows its interface before 1.2 only ----
+// ---- by an operation: large copies, so that this thread hears Ctrl-C, and for engines before 1.2 ----
 
 // One copy, shared by the thread that wants it and the operation of the engine that makes it: the
 // thread may be interrupted while the operation waits.
@@ -129,11 +114,13 @@ void read_by_operation(Array& array, void* to, const py::object& owner) {
   task->bytes = array.bytes();
   if (owner) task->to = to;  // else the operation may outlive it
   task->owner = owner;
-  while (!task->done.load(std::memory_order_acquire)) {
-    wait(array, false);
+  const mx_engine_api* engine = Runtime::instance().engine();
+  if (engine->variable_ready(engine->self, array.variable(), 0) != 0) wait(array, false);  // raises, or warns
+  for (;;) {  // again when it was left out for a failure that another thread has been told
     push_read(array, *task);
     if (task->done.load(std::memory_order_acquire)) break;
-    wait(array, true);  // another thread's write came first, which may have failed
+    wait(array, true);
+    if (task->done.load(std::memory_order_acquire)) break;
   }
   if (!owner) std::memcpy(to, task->element, task->bytes);
 }
@@ -159,7 +146,7 @@ void read_values(Array& array, void* to, const py::object& owner) {
   const mx_engine_api* engine = Runtime::instance().engine();
   if (array.bytes() == 0) {
     wait(array, false);
-  } else if (MX_HAS(engine->head.size, mx_engine_api, read_variable_while)) {
+  } else if (array.bytes() < kUntilSignals && MX_HAS(engine->head.size, mx_engine_api, read_variable_while)) {
     read_here(engine, array, to);
   } else {
     read_by_operation(array, to, owner);

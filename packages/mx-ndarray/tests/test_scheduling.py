@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from typing import Any
@@ -98,3 +99,23 @@ def test_a_failure_that_is_still_to_come_is_raised_by_the_read(open_gate: thread
     with pytest.warns(MXUnsafeReadWarning):
         assert x.asnumpy().shape == (2,)
     timer.join()
+
+
+@pytest.mark.parametrize("size", [1, 1 << 23])
+def test_a_handler_of_a_signal_may_write_what_is_being_read(size: int, open_gate: threading.Event) -> None:
+    x = nd.zeros((size,))
+    x[:1] = nd.test_gated(nd.ones((1 << 15,)))[:1]
+    found = list[float]()
+
+    def write(*_: object) -> None:
+        open_gate.set()
+        x[:1] = 5
+        found.append(x[:1].asscalar())
+
+    before = signal.signal(signal.SIGALRM, write)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        value = x.asnumpy()[0]
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert found == [5] and value in (1, 5)

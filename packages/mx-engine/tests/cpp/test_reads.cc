@@ -147,6 +147,42 @@ void a_read_that_is_given_up_leaves_no_trace() {
   table.remove(v);
 }
 
+// A handler of a signal may write what the thread waits to read, and wait for that.
+void what_is_asked_meanwhile_may_wait_for_a_write() {
+  for (const int n : kWorkerCounts) {
+    const Table table(n);
+    mx_variable* v = table.variable();
+    for (int i = 0; i < 30; ++i) {
+      std::atomic<bool> open{false};
+      std::atomic<int> written{0};
+      table.push({{}, {v}}, held(open));
+      struct Handler {
+        const Table& table;
+        mx_variable* variable;
+        std::atomic<bool>& open;
+        std::atomic<int>& written;
+      } handler{table, v, open, written};
+      int seen = -1;
+      Reader reader{table, v, [&] { seen = written; }};
+      const int32_t status = reader.read(
+          [](void* argument) -> int32_t {
+            auto* self = static_cast<Handler*>(argument);
+            if (self->open) return 1;
+            self->table.push({{}, {self->variable}}, [self](const mx_run_context&) -> mx_failure* {
+              ++self->written;
+              return nullptr;
+            });
+            self->open = true;
+            CHECK(self->table.wait(self->variable, true).empty());
+            return 1;
+          },
+          &handler);
+      CHECK(status == MX_OK && seen == 1 && reader.failure == nullptr);
+    }
+    table.remove(v);
+  }
+}
+
 void an_operation_does_not_wait_for_itself() {
   const Table table(1);
   mx_variable* v = table.variable();
@@ -214,6 +250,7 @@ int main() {
       {"writes wait", writes_wait_until_a_read_has_ended},
       {"failures", a_failure_is_told_instead},
       {"given up", a_read_that_is_given_up_leaves_no_trace},
+      {"handlers of signals", what_is_asked_meanwhile_may_wait_for_a_write},
       {"inside an operation", an_operation_does_not_wait_for_itself},
       {"shut-down", no_read_after_the_shut_down},
       {"reads are whole", reads_are_whole},

@@ -188,6 +188,7 @@ typedef struct mx_engine_api {
 
   /* Since 1.2.  Waits like wait_for_variable_while for a read, then calls read(reading) on the waiting thread,
    * while nothing writes the variable: the values are those of the writes that were pushed before this call.
+   * go_on may push and wait for anything: a grant that comes while it runs is not kept, and asked for again after it.
    * With *failure set, or another status than MX_OK, `read` was not called.  Without go_on (NULL) it never
    * blocks for the variable, but returns MX_TIMEOUT. */
   int32_t (*read_variable_while)(void* self, mx_variable* variable, mx_read_fn read, void* reading,
