@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
 import mx
-from mx.migrate import optimizers
+from mx.migrate import methods, optimizers
 from mx_core import environment, plugins
 from mx_core.errors import MXNetError
 
@@ -122,7 +122,9 @@ def of_call(name: str, call: ast.Call) -> Iterator[Verdict]:
 
 
 def of_arguments(call: ast.Call) -> Iterator[Verdict]:
-    """What is to be said of the arguments of any call: kinds of storage, stores, those of optimizers."""
+    """What is to be said of any call: methods that are refused, kinds of storage, stores, arguments of optimizers."""
+    for advice in methods.of_call(call):
+        yield Verdict("absent", advice)
     for advice in optimizers.of_method(call):
         yield Verdict("different", advice)
     for keyword in call.keywords:
