@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstring>
 #include <iterator>
+#include <mutex>
 
+#include "mx_core/striped_mutex.hpp"
 #include "profile_span.hpp"
 
 namespace mx::symbol {
@@ -83,13 +85,13 @@ struct Binding::Job {
   static void destroy(void* argument) {
     std::unique_ptr<Job> job(static_cast<Job*>(argument));
     const std::shared_ptr<Binding> binding = std::move(job->binding);
-    const std::lock_guard<std::mutex> lock(binding->jobs_mutex_);
+    const std::lock_guard<std::mutex> lock(StripedMutex<Job>::of(binding.get()));
     binding->idle_jobs_.push_back(std::move(job));  // there is room: see take_job
   }
 };
 
 std::unique_ptr<Binding::Job> Binding::take_job() {
-  const std::lock_guard<std::mutex> lock(jobs_mutex_);
+  const std::lock_guard<std::mutex> lock(StripedMutex<Job>::of(this));
   if (idle_jobs_.empty()) {
     idle_jobs_.reserve(++n_jobs_);
     return std::make_unique<Job>();

@@ -3,8 +3,6 @@
 // A program with arrays: what is pushed to the engine.
 #pragma once
 
-#include <mutex>
-
 #include "memo.hpp"
 #include "program.hpp"
 #include "push_locks.hpp"
@@ -92,8 +90,7 @@ class Binding : public std::enable_shared_from_this<Binding> {
   // write the same variables.
   std::vector<Bound> segments_;
   std::vector<mx_tensor> tensors_;  // as Program::tensors, of its parts, with addresses
-  std::mutex jobs_mutex_;
-  size_t n_jobs_ = 0;                           // guarded by jobs_mutex_
+  size_t n_jobs_ = 0;                            // guarded by StripedMutex<Job>
   std::vector<std::unique_ptr<Job>> idle_jobs_;  // the same; as many as ever were pending at once
 };
 
