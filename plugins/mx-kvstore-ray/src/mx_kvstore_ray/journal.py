@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from mx_core.errors import FileFormatError
+from mx_core.errors import FileError, FileFormatError, MXNetError
 from mx_core.files import atomic_write
 
 Bytes = npt.NDArray[np.uint8]
@@ -36,9 +36,10 @@ _LEAST, _TIMES = 64 << 20, 4
 def write(file: IO[bytes], told: dict[str, Any], data: Bytes = _NOTHING) -> int:
     """Writes a record; how many bytes it has."""
     text = json.dumps(told).encode()
-    file.write(_HEAD.pack(_MAGIC, len(text), zlib.crc32(text), data.nbytes))
-    file.write(text)
-    file.write(data.data)
+    for part in (_HEAD.pack(_MAGIC, len(text), zlib.crc32(text), data.nbytes) + text, data.data):
+        left = memoryview(part)
+        while left:
+            left = left[file.write(left) :]
     return _HEAD.size + len(text) + data.nbytes
 
 
@@ -101,11 +102,37 @@ class Journal:
         if self._changes(self._number).exists():
             yield from read(self._changes(self._number))
 
-    def append(self, told: dict[str, Any], data: Bytes = _NOTHING) -> None:
-        """Keeps a change. When it returns, the change outlives the process."""
-        assert self._file is not None, "the first checkpoint opens the file"
-        self._bytes += write(self._file, told, data)
-        self._file.flush()
+    def append(self, told: dict[str, Any], data: Bytes = _NOTHING) -> int:
+        """Keeps a change, which outlives the process when this returns; where it begins, for `cut`.
+
+        Raises
+        ------
+        FileError  the disk is full, for example; nothing of the change is kept
+        """
+        path = str(self._changes(self._number))
+        if self._file is None:
+            raise MXNetError(f"[KVStore server] {path} could not be mended, so no more changes are taken")
+        place = self._bytes
+        try:
+            self._bytes += write(self._file, told, data)
+        except BaseException as error:
+            self.cut(place)
+            if isinstance(error, OSError):
+                raise FileError.of(error.errno or 0, path) from error
+            raise
+        return place
+
+    def cut(self, place: int) -> None:
+        """Forgets the changes from `place` on. If that fails, no more are taken."""
+        if self._file is None:
+            return
+        try:
+            self._file.truncate(place)
+            self._file.seek(place)
+        except OSError as error:
+            self.close()
+            raise FileError.of(error.errno or 0, str(self._changes(self._number))) from error
+        self._bytes = place
 
     def due(self, size: int) -> bool:
         """Whether a checkpoint is to be written; `size` is how many bytes it would have."""
@@ -122,7 +149,9 @@ class Journal:
                 write(file, told, data)
             write(file, {"do": "end"})
         self.close()
-        self._file = self._changes(number).open("wb")
+        self._file = self._changes(number).open(
+            "wb", buffering=0
+        )  # a buffer would keep what could not be written
         self._number, self._bytes, self._since = number, 0, time.monotonic()
         for path in self._folder.glob("c*-*.bin"):  # those before
             if path.stem.rpartition("-")[2] != str(number):

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a server's files hold after a disk was full for a moment."""
+
+from __future__ import annotations
+
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mx_kvstore_ray", reason="mx-kvstore-ray is not installed")
+
+from mx_core.errors import FileError, MXNetError
+from mx_kvstore_ray.journal import Journal
+
+
+@contextmanager
+def full_after(size: int) -> Iterator[None]:
+    """Files may have `size` bytes at most."""
+    before, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+def data(number: int, size: int) -> np.ndarray:
+    return np.full(size, number, np.uint8)
+
+
+@pytest.mark.parametrize("size", [0, 100, 20_000, 300_000])
+def test_a_change_that_did_not_fit_leaves_nothing(tmp_path: Path, size: int) -> None:
+    journal = Journal(tmp_path, 1e9)
+    journal.checkpoint([])
+    begun = journal.append({"do": "push", "n": 1}, data(1, size))
+    (changes,) = tmp_path.glob("changes-*")
+    whole = changes.stat().st_size
+    for more in {1, 30, (whole - begun) // 2, whole - begun - 1}:
+        with full_after(whole + more), pytest.raises(FileError, match=r"changes-1\.bin"):
+            journal.append({"do": "push", "n": 2}, data(2, size))
+        assert changes.stat().st_size == whole
+    for number in (2, 3):
+        journal.append({"do": "push", "n": number}, data(number, size))
+    journal.close()
+    found = [(told["n"], held) for told, held in Journal(tmp_path, 1e9).recover() if told["do"] == "push"]
+    assert [number for number, _ in found] == [1, 2, 3]
+    for number, held in found:
+        np.testing.assert_array_equal(held, data(number, size))
+
+
+def test_a_file_that_cannot_be_cut_takes_no_more(tmp_path: Path) -> None:
+    class Stuck:
+        def __init__(self, file) -> None:
+            self.file = file
+
+        def __getattr__(self, name: str):
+            return getattr(self.file, name)
+
+        def truncate(self, size: int) -> None:
+            raise OSError(5, "no more of this disk")
+
+    journal = Journal(tmp_path, 1e9)
+    journal.checkpoint([])
+    journal.append({"do": "push", "n": 1})
+    journal._file = Stuck(journal._file)
+    with full_after(100), pytest.raises(FileError, match=r"changes-1\.bin"):
+        journal.append({"do": "push", "n": 2}, data(2, 1000))
+    with pytest.raises(MXNetError, match="could not be mended"):
+        journal.append({"do": "push", "n": 3})
+    found = [told["n"] for told, _ in Journal(tmp_path, 1e9).recover() if told["do"] == "push"]
+    assert found == [1]
