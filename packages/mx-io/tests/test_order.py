@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mx_io.iterators.order import ExampleOrder
+from mx_io.iterators.order import ExampleOrder, shuffled
 
 
 def epoch(order: ExampleOrder) -> list[tuple[list[int], int]]:
@@ -72,3 +73,16 @@ def test_seeds_of_any_size_give_permutations_by_their_lowest_64_bits():
     first = [epoch(ExampleOrder(20, 20, shuffle=True, seed=seed)) for seed in (5, 2**64 + 5, 2**64, -1)]
     assert first[0] == first[1]
     assert len({str(order) for order in first}) == 3
+
+
+@pytest.mark.parametrize("count", [1 << 17, (1 << 17) + 1, 300_000])
+def test_many_examples_are_shuffled_too(count):
+    order, again, other = (
+        shuffled(count, np.random.Generator(np.random.Philox(key=seed))) for seed in (1, 1, 2)
+    )
+    assert order.dtype == np.int64 and np.array_equal(order, again) and not np.array_equal(order, other)
+    assert np.array_equal(np.sort(order), np.arange(count))
+    assert abs(np.corrcoef(order, np.arange(count))[0, 1]) < 0.02
+    assert abs(np.mean(np.diff(order) > 0) - 0.5) < 0.01  # shares are shuffled
+    for part in np.array_split(order, 20):  # and hold examples of every part of the data
+        assert abs(part.mean() / count - 0.5) < 0.03

@@ -13,6 +13,31 @@ import numpy.typing as npt
 from mx_core.errors import ArgumentError
 from mx_io.iterators.states import whole_number
 
+#: Examples up to which they are shuffled at once: their order lies in the cache of a core.
+_AT_ONCE = 1 << 17
+#: Examples of a share of more, at least.
+_SHARE = 1 << 15
+
+
+def shuffled(count: int, generator: np.random.Generator) -> npt.NDArray[np.int64]:
+    """The numbers below `count` in random order, each order as likely as any other.
+
+    Many are first dealt to shares that a core's cache holds, and each share is shuffled: an example costs the same
+    however many there are.
+
+    Source: Rao, "Generation of random permutation of given number of elements using random sampling numbers", 1961.
+    """
+    if count <= _AT_ONCE:
+        return generator.permutation(count)
+    shares = min(256, -(-count // _SHARE))
+    share_of = generator.integers(0, shares, count, dtype=np.uint8)
+    order = np.argsort(share_of, kind="stable")
+    begin = 0
+    for size in np.bincount(share_of, minlength=shares).tolist():
+        generator.shuffle(order[begin : begin + size])
+        begin += size
+    return order
+
 
 @dataclass(frozen=True)
 class BatchPlan:
@@ -132,7 +157,7 @@ class ExampleOrder:
         found = self._permutations.get(number)
         if found is None:
             key = np.array([self.seed % 2**64, number], np.uint64)
-            found = np.random.Generator(np.random.Philox(key=key)).permutation(self.count)
+            found = shuffled(self.count, np.random.Generator(np.random.Philox(key=key)))
             # A batch touches neighbouring passes only.
             kept: dict[int, Any] = {n: p for n, p in self._permutations.items() if abs(n - number) <= 1}
             self._permutations = kept | {number: found}
