@@ -6,16 +6,18 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import json
+import math
 import os
 import resource
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ import sanitized
 
 ADDRESS_SPACE = 8 << 30  # bytes, of a worker
 SECONDS = float(os.environ.get("MX_FUZZ_SECONDS", "12"))  # of one input
+FOR = float(os.environ.get("MX_FUZZ_FOR", "inf"))  # seconds after which a worker begins no further input
+GUARDED_FOR = min(1.0, SECONDS / 4)  # seconds for which a watchdog serves
 GOOD = ("result", "refused")
 
 
@@ -49,15 +53,28 @@ def detail_of(error: BaseException) -> str:
 
 
 def work(numbers: range, name: Callable[[int], str], judge: Callable[[int], Outcome]) -> None:
-    """Tries inputs in this process, and reports each as one line on standard output."""
+    """Tries inputs in this process, and reports each as one line on standard output, without details where it is good.
+
+    The watchdog is a thread, and the reader of a pipe another process: the one is woken once a second and the
+    other at the end, as an input takes a millisecond and a change of threads on a busy machine many.
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sanitized.MARK not in os.environ:
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     faulthandler.enable()
+    guarded, end = -math.inf, time.monotonic() + FOR
     for number in numbers:
+        now = time.monotonic()
+        if now > end:
+            break
+        if now - guarded > GUARDED_FOR:
+            faulthandler.dump_traceback_later(SECONDS + GUARDED_FOR, exit=True)
+            guarded = now
         print(json.dumps({"begin": number, "operator": name(number)}), flush=True)
-        faulthandler.dump_traceback_later(SECONDS, exit=True)
-        print(json.dumps(vars(judge(number))), flush=True)
+        outcome = judge(number)
+        if outcome.kind in GOOD:
+            outcome = replace(outcome, detail="")
+        print(json.dumps(vars(outcome)), flush=True)
     faulthandler.cancel_dump_traceback_later()
 
 
@@ -67,23 +84,22 @@ def supervise(
     """Runs `script --work SEED START STOP STEP` with some environment variables, anew after each death."""
     outcomes: list[Outcome] = []
     while len(numbers):
-        with tempfile.TemporaryFile("w+") as log:
+        with tempfile.TemporaryFile("w+") as log, tempfile.TemporaryFile("w+") as reports:
             bounds = map(str, (numbers.start, numbers.stop, numbers.step))
             command = [sys.executable, script, "--work", str(seed), *bounds]
             environment = os.environ | {"PYTHONWARNINGS": "ignore"} | dict(settings or {})
             begun: dict[str, Any] | None = None
-            with subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
-            ) as worker:
-                assert worker.stdout is not None
-                for line in worker.stdout:
-                    report = json.loads(line)
-                    if "begin" in report:
-                        begun = report
-                    else:
-                        outcomes.append(Outcome(**report))
-                        begun = None
-            status = worker.returncode
+            status = subprocess.run(
+                command, stdout=reports, stderr=log, env=environment, check=False
+            ).returncode
+            reports.seek(0)
+            for line in reports:
+                report = json.loads(line)
+                if "begin" in report:
+                    begun = report
+                else:
+                    outcomes.append(Outcome(**report))
+                    begun = None
             log.seek(0)
             words = log.read()
         if begun is None:
@@ -121,7 +137,7 @@ def fuzz(
     for thread in threads:
         thread.join()
     found = sorted((o for share in shares for o in share), key=lambda o: o.number)
-    if len(found) != inputs:
+    if len(found) != inputs and FOR == math.inf:
         raise RuntimeError(f"{len(found)} outcomes of {inputs} inputs; a worker could not run")
     return found
 
