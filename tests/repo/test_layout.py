@@ -30,8 +30,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "mx-gluon": {"mx-core", "mx-ndarray", "mx-symbol", "mx-io", "mx-kvstore", "mx-train"},
     "mx": set(FOLDERS) - {"mx-example-operators", "mx-mxnet", "mx-kvstore-mpi", "mx-kvstore-ray"},
     "mx-mxnet": {"mx", "mx-core"},
-    "mx-kvstore-mpi": {"mx-core", "mx-ndarray", "mx-kvstore", "mx-train"},
-    "mx-kvstore-ray": {"mx-core", "mx-ndarray", "mx-kvstore", "mx-train"},
+    "mx-kvstore-mpi": {"mx-core", "mx-engine", "mx-ndarray", "mx-kvstore", "mx-train"},
+    "mx-kvstore-ray": {"mx-core", "mx-engine", "mx-ndarray", "mx-kvstore", "mx-train"},
     "mx-example-operators": {"mx-core", "mx-operators-cuda"},  # the latter for its CUDA kernels
 }
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -218,8 +219,6 @@ def test_values_are_split_as_mxnet_splits_them() -> None:
 
 
 def test_optimizers_travel_as_names_and_numbers() -> None:
-    import json
-
     schedule = mx.lr_scheduler.MultiFactorScheduler([3, 5], factor=0.5, base_lr=0.25)
     optimizer = mx.optimizer.create(
         "adam", lr_scheduler=schedule, beta1=0.75, param_idx2name={0: "w_weight"}, wd=0.01
@@ -312,3 +311,38 @@ def test_workers_of_which_one_compresses_asynchronously_are_refused(start: Any) 
     words = r"worker 0: set_gradient_compression \(2bit with threshold 0.5\); worker 1: set_optimizer"
     assert set(job.wait_for(rf"refused (\d) ProtocolError .*{words}", 2)) == {"0", "1"}, job.text
     job.wait(40)
+
+
+PROFILED = """
+import mx
+
+store = mx.kv.create("dist_sync")
+store.init("a", mx.nd.zeros((3,)))
+store.set_optimizer(mx.optimizer.SGD(learning_rate=1.0))
+if store.rank == 0:
+    mx.profiler.set_kvstore_handle(store)
+    mx.profiler.set_config(filename=f"{__file__}.json", profile_process="server")
+    mx.profiler.set_state("run", profile_process="server")
+store.barrier()
+store.push("a", mx.nd.ones((3,)))
+store.barrier()
+if store.rank == 0:
+    mx.profiler.dump(profile_process="server")
+    mx.profiler.set_config(filename=f"{__file__}/no/folder.json", profile_process="server")
+    try:
+        mx.profiler.dump(profile_process="server")
+    except mx.MXNetError as error:
+        print("refused", error)
+    out = mx.nd.zeros((3,))
+    store.pull("a", out=out)
+    print("goes on", out.asnumpy())
+"""
+
+
+def test_servers_are_profiled(start: Any, tmp_path: Path) -> None:
+    job = start(PROFILED, 2, "-s", "1")
+    assert job.wait() == 0, job.text
+    job.wait_for(r"refused .*server 0: .*Not a directory: .*rank0_folder.json")
+    job.wait_for(r"goes on \[-2. -2. -2.\]")
+    events = json.loads((tmp_path / "rank0_program0.py.json").read_text())["traceEvents"]
+    assert [event for event in events if "sgd" in event["name"]], {event["name"] for event in events}

@@ -18,6 +18,7 @@ pytest.importorskip("mx_kvstore_ray", reason="mx-kvstore-ray is not installed")
 
 import mx
 from mx_core import dtypes
+from mx_engine import profiler
 from mx_kvstore.compression import Compression
 from mx_kvstore_ray.described import describe
 from mx_kvstore_ray.server import Server
@@ -358,3 +359,22 @@ def test_types_are_summed(folder: Path, dtype: str) -> None:
             assert found.astype(np.float64).tolist() == [0, 3, 6, 9]
 
     run(program)
+
+
+def test_a_server_is_profiled(folder: Path, tmp_path: Path) -> None:
+    async def program() -> None:
+        job = Job(folder, 1)
+        for command, arguments in (
+            ("set_config", {"filename": str(tmp_path / "servers.json")}),
+            ("set_state", {"state": "run"}),
+            ("dump", {}),
+        ):
+            await job.ask(0, "profile", command=command, arguments=arguments)
+        with pytest.raises(RuntimeError, match="ArgumentError: .*expected one of set_config"):
+            await job.ask(0, "profile", command="dumps", arguments={})
+
+    try:
+        asyncio.run(program())
+    finally:
+        profiler.set_config()
+    assert (tmp_path / "rank0_servers.json").exists()

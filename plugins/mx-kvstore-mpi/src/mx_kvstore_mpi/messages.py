@@ -37,6 +37,7 @@ class Command(IntEnum):
     FLUSH = 8  #: answered when all that the worker sent before is done
     COMPRESSION = 9  #: text: how pushes are compressed from now on
     RATES = 10  #: text: numbers of the optimizer from now on, whose states stay
+    PROFILE = 11  #: text: a function of the server's profiler, and its arguments
 
 
 def send(

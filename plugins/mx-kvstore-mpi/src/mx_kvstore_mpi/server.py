@@ -15,6 +15,7 @@ import numpy as np
 
 from mx_core import dtypes, lifecycle
 from mx_core.errors import MXNetError
+from mx_engine.profiler.servers import run_here
 from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
 from mx_kvstore.updater import Updater, updater_for
@@ -252,6 +253,8 @@ class Server:
                 self._updaters[store] = updater_for(made(text))
             elif command is Command.COMPRESSION:
                 self._compress(store, source, Compression(text["type"], text["threshold"]))
+            elif command is Command.PROFILE:
+                run_here(self._world.rank, text["command"], text["arguments"])
             elif command is Command.FLUSH:
                 pass
             elif updater is None:

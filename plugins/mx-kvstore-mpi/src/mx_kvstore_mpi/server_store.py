@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -257,6 +258,18 @@ class ServerStore(KVStore):
             except MXNetError as error:
                 raise ArgumentError(f"{fname}: {error}") from error
         self._meet("load_optimizer_states")
+
+    def profile_servers(self, command: str, arguments: Mapping[str, Any]) -> None:
+        """Has each server call a function of its profiler, after what this worker has pushed. Blocks.
+
+        `mx.profiler` does so with `profile_process="server"`, once it has the store by `set_kvstore_handle`.
+
+        Raises
+        ------
+        MXNetError  a server cannot
+        """
+        self._settle()
+        self._command(Command.PROFILE, {"command": command, "arguments": dict(arguments)})
 
     def _need_optimizer(self, caller: str) -> None:
         if self._updater is None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from mx_core.errors import MXNetError
+from mx_engine.profiler.servers import run_here
 from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
 from mx_kvstore.updater import updater_for
@@ -182,12 +183,13 @@ class Server:
             self._change({"do": "fail", "why": text})
 
     def _change(self, told: dict[str, Any], data: Bytes | None = None) -> None:
-        """Writes a change down, then makes it."""
-        if data is None:
-            self._journal.append(told)
-        else:
-            self._journal.append(told, data)
-        self._make(told, data)
+        """Writes a change down, then makes it; one that cannot be made is not kept."""
+        place = self._journal.append(told) if data is None else self._journal.append(told, data)
+        try:
+            self._make(told, data)
+        except BaseException:
+            self._journal.cut(place)
+            raise
 
     def _tidy(self) -> None:
         if self._journal.due(self._size):
@@ -333,6 +335,11 @@ class Server:
             if check is not None:
                 check(bytearray(data.tobytes()))
             self._change({"do": "load", "store": told["store"]}, data)
+        return {}, None
+
+    def _profile(self, rank: int, told: dict[str, Any], data: Bytes) -> tuple[dict[str, Any], Bytes | None]:
+        """Calls a function of this process's profiler."""
+        run_here(self._number, told["command"], told["arguments"])
         return {}, None
 
     # ---- members ----
@@ -517,7 +524,7 @@ def _wake(waiters: Waiters) -> None:
 _OF_WORKERS: dict[str, Callable[..., Any]] = {
     "push": Server._push, "push at once": Server._push_at_once, "init": Server._init, "pull": Server._pull,
     "rounds": Server._rounds, "optimizer": Server._optimizer, "save": Server._save, "load": Server._load,
-    "join": Server._join, "barrier": Server._barrier,
+    "join": Server._join, "barrier": Server._barrier, "profile": Server._profile,
 }  # fmt: skip
 _OF_LAUNCHERS: dict[str, Callable[..., Any]] = {
     "ended": Server._ended,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -281,6 +282,19 @@ class RayStore(KVStore):
             except ArgumentError as error:
                 raise ArgumentError(f"{fname}: {error}") from error
         self._world.meet("load_optimizer_states")
+
+    def profile_servers(self, command: str, arguments: Mapping[str, Any]) -> None:
+        """Has each server call a function of its profiler, after what this worker has pushed. Blocks.
+
+        `mx.profiler` does so with `profile_process="server"`, once it has the store by `set_kvstore_handle`. A server
+        that comes back after a loss does not profile.
+
+        Raises
+        ------
+        MXNetError  a server cannot
+        """
+        self._settle()
+        self._world.requests.command("profile", {"command": command, "arguments": dict(arguments)})
 
     def _need_optimizer(self, caller: str) -> None:
         if self._optimizer is None:
