@@ -95,3 +95,21 @@ def test_a_variable_alone_is_one_line():
 )
 def test_random_symbols_write_what_was_given(symbol, attrs):
     assert json.loads(symbol.tojson())["nodes"][-1].get("attrs", {}) == attrs
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        sym.Variable("a") * True,
+        sym.Variable("a") > False,
+        sym.LeakyReLU(sym.Variable("a"), slope=True),
+        sym.clip(sym.Variable("a"), a_min=False, a_max=True),
+        sym.reshape(sym.Variable("a"), shape=(True, -1)),
+        sym.FullyConnected(sym.Variable("a"), num_hidden=True, no_bias=True),
+    ],
+)
+def test_truth_values_that_were_taken_for_numbers_are_written_as_numbers(made: sym.Symbol) -> None:
+    nodes = json.loads(made.tojson())["nodes"]
+    texts = {name: text for node in nodes for name, text in node.get("attrs", {}).items()}
+    assert {name for name, text in texts.items() if "True" in text or "False" in text} <= {"no_bias"}
+    assert sym.load_json(made.tojson()).tojson() == made.tojson()

@@ -49,7 +49,7 @@ def apply(
         values = {**values, op.variadic: len(inputs) + len(named)}
     params = op.Param.parse(_without_missing(op, values), op=op.name, node=name)
     node = Node(op, params, name)
-    node.set_texts({k: str(v) for k, v in values.items() if _is_plain(v)})
+    node.set_texts({k: str(v) for k, v in values.items() if _is_plain(v, getattr(params, k))})
     for_inputs: dict[str, dict[str, str]] = {}
     for key, value in {**AttrScope.current.get(attr), **texts}.items():
         _place_attribute(node, key, value, for_inputs)
@@ -57,11 +57,16 @@ def apply(
     return node
 
 
-def _is_plain(value: object) -> bool:
-    """True for what Python writes as MXNet's files have it: numbers, truth values, texts, None, and rows of those."""
+def _is_plain(value: object, taken: object) -> bool:
+    """True for what Python writes as MXNet's files have it: numbers, texts, None, and rows of those.
+
+    A truth value is, unless it was taken for a number.
+    """
     if isinstance(value, (tuple, list)):
-        return all(type(item) in (int, float, bool, type(None)) for item in value)
-    return type(value) in (int, float, bool, str, type(None))
+        return all(type(item) in (int, float, type(None)) for item in value)
+    if type(value) is bool:
+        return type(taken) is bool
+    return type(value) in (int, float, str, type(None))
 
 
 def _is_attribute(key: str) -> bool:
