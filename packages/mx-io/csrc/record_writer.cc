@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "errors.hpp"
 #include "record_format.hpp"
@@ -69,9 +70,15 @@ RecordWriter::~RecordWriter() {
   }
 }
 
-void RecordWriter::require_open() const {
+std::unique_lock<std::mutex> RecordWriter::locked() {
+  std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+  if (::getpid() == owner_) lock.lock();
+  return lock;
+}
+
+void RecordWriter::require_open(const std::unique_lock<std::mutex>& lock) const {
   if (descriptor_ < 0) throw FileError(path_, EBADF, "the record file is closed");
-  if (::getpid() != owner_) throw FileError(path_, EPERM, "only the process that opened it may write");
+  if (!lock.owns_lock()) throw FileError(path_, EPERM, "only the process that opened it may write");
   if (failed_) throw FileError(path_, EIO, "an earlier write failed");
 }
 
@@ -93,8 +100,8 @@ uint64_t RecordWriter::write(const void* payload, uint64_t bytes) {
     throw std::length_error("[RecordIO] " + path_ + ": expected a record of at most " +
                             std::to_string(kMaxPayload) + " bytes, got " + std::to_string(bytes));
   }
-  std::lock_guard<std::mutex> lock(mutex_);
-  require_open();
+  const std::unique_lock<std::mutex> lock = locked();
+  require_open(lock);
   const uint64_t offset = written_ + pending_.size();
   const size_t before = pending_.size();
   const auto* data = static_cast<const char*>(payload);
@@ -140,28 +147,29 @@ void RecordWriter::drain() {
 }
 
 void RecordWriter::flush() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  require_open();
+  const std::unique_lock<std::mutex> lock = locked();
+  require_open(lock);
   drain();
 }
 
 uint64_t RecordWriter::tell() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  require_open();
+  const std::unique_lock<std::mutex> lock = locked();
+  require_open(lock);
   return written_ + pending_.size();
 }
 
 uint64_t RecordWriter::written() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const std::unique_lock<std::mutex> lock = locked();
   return written_;
 }
 
 void RecordWriter::close() {
-  if (::getpid() != owner_) {  // a forked child must not write what its parent will write too
-    pending_.clear();
+  const std::unique_lock<std::mutex> lock = locked();
+  if (!lock.owns_lock()) {
+    // A forked child must not write what its parent will write too, nor free what a thread was changing there.
+    new (&pending_) std::vector<char>;
     failed_ = true;
   }
-  std::lock_guard<std::mutex> lock(mutex_);
   if (descriptor_ < 0) return;
   struct Closer {
     int& descriptor;

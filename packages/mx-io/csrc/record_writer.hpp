@@ -33,7 +33,9 @@ class RecordWriter {
   void append(const void* bytes, size_t count);
   void append_part(uint32_t head, const char* payload, size_t bytes);
   void drain();
-  void require_open() const;
+  // The mutex; not in a child of a fork, where a thread that it does not have may hold it for ever.
+  std::unique_lock<std::mutex> locked();
+  void require_open(const std::unique_lock<std::mutex>& lock) const;
 
   std::mutex mutex_;
   std::string path_;
