@@ -4,12 +4,21 @@ import importlib.util
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import mx
+from testkit.forked import Done, Forks
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    """Interpreters that have not loaded mx."""
+    with Forks("import numpy", "-W", "error") as made:
+        yield made
 
 
 @pytest.mark.parametrize("name", sorted(mx._PLACES))
@@ -151,8 +160,8 @@ assert len(found) == 9, set(statements) - set(found)
         "from mx.module.base_module import BaseModule, _as_list, _check_input_names, _parse_data_desc",
     ],
 )  # fmt: skip
-def test_files_of_mxnet_have_what_programs_import_from_them(statement: str) -> None:
-    subprocess.run([sys.executable, "-W", "error", "-c", statement], check=True)
+def test_files_of_mxnet_have_what_programs_import_from_them(statement: str, forks: Forks) -> None:
+    assert forks.run(statement) == Done(0, "")
 
 
 @pytest.mark.parametrize(
@@ -165,12 +174,10 @@ def test_files_of_mxnet_have_what_programs_import_from_them(statement: str) -> N
         ("contrib.amp.lists", "symbol_fp16", "mx.contrib.amp.lists is .*: lists operators by a rule"),
     ],
 )  # fmt: skip
-def test_files_of_mxnet_say_what_they_lack(module: str, name: str, said: str) -> None:
+def test_files_of_mxnet_say_what_they_lack(module: str, name: str, said: str, forks: Forks) -> None:
     code = f"try:\n from mx.{module} import {name}\nexcept ImportError as error:\n print(error)"
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
-    )
-    assert re.search(said, run.stdout) and "see the guide" in run.stdout, run.stdout
+    done = forks.run(code)
+    assert done.status == 0 and re.search(said, done.output) and "see the guide" in done.output, done
 
 
 def test_a_thread_may_import_a_part_while_another_imports_mx() -> None:
@@ -281,7 +288,9 @@ def test_a_name_that_is_missing_is_told(expression: str, said: str) -> None:
         ("optimizer", "Nothing", "cannot import name 'Nothing'|has no attribute 'Nothing'"),
     ],
 )  # fmt: skip
-def test_a_name_that_is_missing_is_told_after_and_by_an_import(module: str, name: str, said: str) -> None:
+def test_a_name_that_is_missing_is_told_after_and_by_an_import(
+    module: str, name: str, said: str, forks: Forks
+) -> None:
     code = f"""
 import importlib
 try:
@@ -296,9 +305,7 @@ try:
 except AttributeError as error:
     print(error)
 """
-    run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
-    assert not run.stderr
-    by_import, by_attribute = run.stdout.splitlines()
+    by_import, by_attribute = forks.run(code).output.splitlines()
     assert re.search(said, by_import), by_import
     assert by_attribute == by_import or module == "optimizer"
 
