@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mx_core.errors import ArgumentError, FileFormatError
 from mx_io import codecs, recordio
@@ -163,6 +165,42 @@ def test_threads_change_nothing_and_seeds_everything():
     assert not np.array_equal(once, epochs(1, seed=4))
     assert not np.array_equal(once, epochs(1, seed_aug=5))
     assert np.array_equal(epochs(1, seed_aug=5), epochs(2, seed_aug=5))
+
+
+RESIZED = {"random_resized_crop": True, "min_random_area": 0.1, "rand_mirror": True, "saturation": 0.2}
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.none() | st.sets(st.sampled_from(sorted(RANDOM))), st.integers(0, 2**31), st.integers(1, 6), st.integers(1, 11),
+    st.integers(1, 5), st.integers(1, 3), st.booleans(),
+)  # fmt: skip
+def test_the_seed_alone_decides_what_becomes_of_an_image(chosen, seed, threads, batch, depth, parts, shuffle):
+    """Whatever the number of threads, the sizes of batches, how many are prepared and in how many parts."""
+    options = RESIZED if chosen is None else {name: RANDOM[name] for name in chosen}
+    options = options | {"seed": seed, "data_shape": (3, 12, 14), "round_batch": False}
+
+    def epochs(**more) -> list[dict[int, bytes]]:
+        source = ImageRecordIter(**GOLDEN, **options | more)
+        found = []
+        for _ in range(2):
+            images: dict[int, bytes] = {}
+            for each in source:
+                count = len(each.index) - each.pad
+                numbers, pixels = each.index[:count], each.data[0].asnumpy()[:count]
+                images |= {int(n): image.tobytes() for n, image in zip(numbers, pixels, strict=True)}
+            found.append(images)
+            source.reset()
+        source.close()
+        return found
+
+    expected = epochs(preprocess_threads=1, batch_size=40, prefetch_buffer=1, shuffle=False)
+    assert [len(images) for images in expected] == [40, 40]
+    more = {"preprocess_threads": threads, "batch_size": batch, "prefetch_buffer": depth, "shuffle": shuffle}
+    found = [epochs(**more, num_parts=parts, part_index=part) for part in range(parts)]
+    for epoch in range(2):
+        assert sum(len(part[epoch]) for part in found) == 40
+        assert {number: each[epoch][number] for each in found for number in each[epoch]} == expected[epoch]
 
 
 def test_augmentation_differs_between_epochs():
