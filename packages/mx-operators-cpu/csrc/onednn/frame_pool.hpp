@@ -9,6 +9,8 @@
 #include <mutex>
 #include <utility>
 
+#include "mx_core/striped_mutex.hpp"
+
 namespace mx::cpu {
 
 // Threads: any number may take frames; a frame belongs to one thread at a time.
@@ -47,7 +49,7 @@ class FramePool {
 
   Lease take() {
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const std::lock_guard<std::mutex> lock(Mutex::of(this));
       if (idle_ != nullptr) {
         auto node = std::move(idle_);
         idle_ = std::move(node->next);
@@ -58,16 +60,17 @@ class FramePool {
   }
 
  private:
+  using Mutex = StripedMutex<FramePool>;  // an operation may fork while others run
+
   std::unique_ptr<Node> made() const { return std::unique_ptr<Node>(new Node{make_(), nullptr}); }
   void give_back(std::unique_ptr<Node> node) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(Mutex::of(this));
     node->next = std::move(idle_);
     idle_ = std::move(node);
   }
 
   const std::function<Frame()> make_;
-  std::mutex mutex_;
-  std::unique_ptr<Node> idle_;  // guarded by mutex_
+  std::unique_ptr<Node> idle_;  // guarded by Mutex
 };
 
 }  // namespace mx::cpu

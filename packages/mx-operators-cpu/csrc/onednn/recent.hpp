@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "mx_core/striped_mutex.hpp"
+
 namespace mx::cpu {
 
 // Threads: any; two may work out one value at the same time.
@@ -25,21 +27,22 @@ class Recent {
   template <class Make>
   Value get(const Key& key, const Make& make) {
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const std::lock_guard<std::mutex> lock(Mutex::of(this));
       const auto found = values_.find(key);
       if (found != values_.end()) return found->second;
     }
     Value made = make();
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(Mutex::of(this));
     if (values_.size() >= most_) values_.clear();
     values_.emplace(key, made);
     return made;
   }
 
  private:
+  using Mutex = StripedMutex<Recent>;
+
   const size_t most_;
-  std::mutex mutex_;
-  std::map<Key, Value> values_;  // guarded by mutex_
+  std::map<Key, Value> values_;  // guarded by Mutex
 };
 
 }  // namespace mx::cpu
