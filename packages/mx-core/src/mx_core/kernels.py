@@ -45,7 +45,7 @@ _REFUSALS: dict[type[Exception], type[MXNetError]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class TensorSpec:
     """Shape (elements per axis), type code and layout id (0: plain) of a tensor."""
 
@@ -53,11 +53,18 @@ class TensorSpec:
     dtype: int
     layout: int = 0
 
+    # here and below in less time than frozen dataclasses take: a new signature makes some of each
+    def __init__(self, shape: tuple[int, ...], dtype: int, layout: int = 0) -> None:
+        own = self.__dict__
+        own["shape"] = shape
+        own["dtype"] = dtype
+        own["layout"] = layout
+
     def __str__(self) -> str:
         return f"{dtypes.name(self.dtype)}{list(self.shape)}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class KernelCall:
     """One signature: everything a kernel may be specialised for.
 
@@ -71,6 +78,23 @@ class KernelCall:
     outputs: tuple[TensorSpec, ...]
     context: Context
     is_train: bool = False
+
+    def __init__(
+        self,
+        op: Operator,
+        params: Params,
+        inputs: tuple[TensorSpec, ...],
+        outputs: tuple[TensorSpec, ...],
+        context: Context,
+        is_train: bool = False,
+    ) -> None:
+        own = self.__dict__
+        own["op"] = op
+        own["params"] = params
+        own["inputs"] = inputs
+        own["outputs"] = outputs
+        own["context"] = context
+        own["is_train"] = is_train
 
     @property
     def random_blocks(self) -> int:
@@ -91,7 +115,7 @@ class KernelSpec:
     plugin: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Prepared:
     """A kernel ready to run: a native plan or a Python function, and where it came from."""
 
@@ -100,22 +124,35 @@ class Prepared:
     plan: Any = None
     function: PythonKernel | None = None
 
+    def __init__(
+        self, variant: str, plugin: str, plan: Any = None, function: PythonKernel | None = None
+    ) -> None:
+        own = self.__dict__
+        own["variant"] = variant
+        own["plugin"] = plugin
+        own["plan"] = plan
+        own["function"] = function
+
 
 def candidates(op: Operator, device: str) -> list[KernelSpec]:
     """Kernels and generators for an operator on a device, best first; the reference last."""
+    return list(_ordered(op, device))
+
+
+def _ordered(op: Operator, device: str) -> tuple[KernelSpec, ...]:
     kernels = plugins.registry("kernels").items()
     generators = plugins.registry("kernel_generators").items()
     known = _candidates.get((op, device))
     if known is None or known[0] is not kernels or known[1] is not generators:
         if len(_candidates) >= 4096:
             _candidates.clear()
-        known = kernels, generators, _find(op, device, kernels, generators)
+        known = kernels, generators, tuple(_find(op, device, kernels, generators))
         _candidates[op, device] = known
-    return list(known[2])
+    return known[2]
 
 
 #: by operator and device: the entries of the registries it was found in, and what was found
-_candidates: dict[tuple[Operator, str], tuple[Any, Any, list[KernelSpec]]] = {}
+_candidates: dict[tuple[Operator, str], tuple[Any, Any, tuple[KernelSpec, ...]]] = {}
 
 
 def _find(
@@ -224,7 +261,7 @@ def prepare(
     """
     call = KernelCall(op, params, tuple(inputs), tuple(outputs), context, is_train)
     device = _device(context)
-    ordered = candidates(op, device)
+    ordered = _ordered(op, device)
     failed: BaseException | None = None
     hints = ""
     for spec in _preferred(call, ordered):
@@ -255,7 +292,7 @@ def _set_aside(spec: KernelSpec, broken: _Broken) -> None:
             plugins.set_aside(registry.get(name), error if isinstance(error, Exception) else str(error))
 
 
-def _preferred(call: KernelCall, ordered: list[KernelSpec]) -> list[KernelSpec]:
+def _preferred(call: KernelCall, ordered: Sequence[KernelSpec]) -> Sequence[KernelSpec]:
     chosen = plugins.select_kernel(call.op, call, ordered)
     if chosen is None or chosen not in ordered:
         return ordered

@@ -8,8 +8,7 @@ or scatter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,8 +26,7 @@ _NUMBERS = (int, float, bool, np.number, np.bool_)
 _INT64 = dtypes.code("int64")
 
 
-@dataclass(frozen=True)
-class Region:
+class Region(NamedTuple):
     """A basic key, resolved: per axis of the array start, step and length; the result's shape."""
 
     starts: tuple[int, ...]
@@ -58,13 +56,14 @@ class Region:
 
     def slice_arguments(self, dims: tuple[int, ...]) -> dict[str, Any]:
         """Parameters of the operator `slice`, the same ones for all extents of axes that are taken whole."""
+        starts, steps, lengths, _ = self
         ends: list[int | None] = []
-        for start, step, length, dim in zip(self.starts, self.steps, self.lengths, dims, strict=True):
+        for start, step, length, dim in zip(starts, steps, lengths, dims, strict=True):
             end = start + step * length
             ends.append(None if end < 0 or (step == 1 and length == dim) else end)
-        arguments: dict[str, Any] = {"begin": self.starts, "end": tuple(ends)}
-        if any(step != 1 for step in self.steps):
-            arguments["step"] = self.steps
+        arguments: dict[str, Any] = {"begin": starts, "end": tuple(ends)}
+        if steps.count(1) != len(steps):
+            arguments["step"] = steps
         return arguments
 
 
@@ -82,21 +81,18 @@ def resolve(key: Any, dims: tuple[int, ...]) -> Region | None:
     IndexOutOfBoundsError  an integer lies outside its axis, or there are too many indices
     """
     items = key if isinstance(key, tuple) else (key,)
-    if not all(_is_basic(item) for item in items):
-        return None
-    if not dims and isinstance(key, slice) and key == slice(None):
-        items = ()  # "everything" is a scalar's one element, too, as in MXNet
-    used = sum(1 for item in items if item is not None and item is not Ellipsis)
-    if used > len(dims):
-        raise IndexOutOfBoundsError(f"[NDArray] {used} indices for an array of shape {dims}")
-    if items.count(Ellipsis) > 1:
-        raise IndexOutOfBoundsError("[NDArray] an index can only have one ellipsis ('...')")
-    fill = (slice(None),) * (len(dims) - used)
-    if Ellipsis in items:
-        at = items.index(Ellipsis)
-        items = (*items[:at], *fill, *items[at + 1 :])
-    else:
-        items = (*items, *fill)
+    used, plain = 0, True  # plain: an integer or a slice for every axis
+    for item in items:
+        if type(item) is slice or type(item) is int:
+            used += 1
+        elif not _is_basic(item):
+            return None
+        elif item is None or item is Ellipsis:
+            plain = False
+        else:
+            used += 1
+    if not plain or used != len(dims):
+        items = _expanded(key, items, used, dims)
     starts: list[int] = []
     steps: list[int] = []
     lengths: list[int] = []
@@ -125,6 +121,21 @@ def resolve(key: Any, dims: tuple[int, ...]) -> Region | None:
     # A single element keeps one axis, as there are no arrays without axes in this interface.
     result = tuple(shape) if shape or not dims else (1,)
     return Region(tuple(starts), tuple(steps), tuple(lengths), result)
+
+
+def _expanded(key: Any, items: tuple[Any, ...], used: int, dims: tuple[int, ...]) -> tuple[Any, ...]:
+    """The items of a basic key with slices for the axes that it does not name."""
+    if not dims and isinstance(key, slice) and key == slice(None):
+        items, used = (), 0  # "everything" is a scalar's one element, too, as in MXNet
+    if used > len(dims):
+        raise IndexOutOfBoundsError(f"[NDArray] {used} indices for an array of shape {dims}")
+    if items.count(Ellipsis) > 1:
+        raise IndexOutOfBoundsError("[NDArray] an index can only have one ellipsis ('...')")
+    fill = (slice(None),) * (len(dims) - used)
+    if Ellipsis in items:
+        at = items.index(Ellipsis)
+        return (*items[:at], *fill, *items[at + 1 :])
+    return (*items, *fill)
 
 
 def get(array: NDArray, key: Any) -> NDArray:

@@ -215,8 +215,10 @@ class _Rule(NamedTuple):
     """What preparing a call needs and no shape changes."""
 
     tensors: Tensors
-    #: of each output; None: the rule cannot tell
-    types: tuple[int | None, ...]
+    #: of each output; 0 where the rule cannot tell
+    types: tuple[int, ...]
+    #: whether it takes random numbers
+    draws: bool
     context: Context
     facts: _core.CallFacts
 
@@ -233,8 +235,9 @@ def _rule(
     tensors = tensors_of(op, params, len(inputs))
     given = (outputs or ())[: len(tensors.outputs)]
     given += (None,) * (len(tensors.outputs) - len(given))
-    types = infer_types(op, params, inputs, given)[1]
-    return _Rule(tensors, types, make_context(*context), _facts(op, params))
+    types = tuple([dtype or 0 for dtype in infer_types(op, params, inputs, given)[1]])
+    draws = type(op).random_blocks is not Operator.random_blocks
+    return _Rule(tensors, types, draws, make_context(*context), _facts(op, params))
 
 
 def prepare(
@@ -265,16 +268,24 @@ def prepare(
         if not op.dynamic_output:
             known[: len(outputs)] = [shape for shape, _ in outputs][: len(known)]
         shapes = infer_shapes(op, params, inputs, known)[1]
-    specs = [TensorSpec(shape, dtype) for shape, dtype in zip(inputs, types, strict=True)]
-    made = []
-    for name, shape, dtype in zip(rule.tensors.outputs, shapes, rule.types, strict=True):
-        if shape is None or -1 in shape:
-            if not op.dynamic_output:
-                raise ShapeError(f"[{op.name}] {name}: the shape cannot be inferred, got {shape}")
-            shape = ()
-        made.append(TensorSpec(shape, 0 if dtype is None else dtype))
-    prepared = _prepared(op, params, specs, made, rule.context, is_train)
-    return _made(rule.facts, op, params, specs, made, context, prepared)
+    made = [
+        (_complete(op, name, shape), dtype)
+        for name, shape, dtype in zip(rule.tensors.outputs, shapes, rule.types, strict=True)
+    ]
+    given_specs = [TensorSpec(shape, dtype) for shape, dtype in zip(inputs, types, strict=True)]
+    made_specs = [TensorSpec(shape, dtype) for shape, dtype in made]
+    prepared = _prepared(op, params, given_specs, made_specs, rule.context, is_train)
+    blocks = op.random_blocks(params, [shape for shape, _ in made]) if rule.draws else 0
+    return _made(rule.facts, list(zip(inputs, types, strict=True)), made, context, blocks, prepared)
+
+
+def _complete(op: Operator, name: str, shape: tuple[int, ...] | None) -> tuple[int, ...]:
+    """An inferred shape, () for one that the operator decides when it runs."""
+    if shape is None or -1 in shape:
+        if not op.dynamic_output:
+            raise ShapeError(f"[{op.name}] {name}: the shape cannot be inferred, got {shape}")
+        return ()
+    return shape
 
 
 def _all_of(shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]], outputs: Sequence[Spec]) -> bool:
@@ -321,7 +332,10 @@ def prepare_call(
     """
     prepared = _prepared(op, params, inputs, outputs, ctx, is_train, prepared)
     place = (ctx.device_typeid, ctx.device_id)
-    return _made(_facts(op, params), op, params, inputs, outputs, place, prepared)
+    given = [(spec.shape, spec.dtype) for spec in inputs]
+    made = [(spec.shape, spec.dtype) for spec in outputs]
+    blocks = op.random_blocks(params, [shape for shape, _ in made])
+    return _made(_facts(op, params), given, made, place, blocks, prepared)
 
 
 def _prepared(
@@ -349,23 +363,20 @@ def _prepared(
 
 def _made(
     facts: _core.CallFacts,
-    op: Operator,
-    params: Params,
-    inputs: Sequence[TensorSpec],
-    outputs: Sequence[TensorSpec],
+    inputs: list[Spec],
+    outputs: list[Spec],
     place: tuple[int, int],
+    random_blocks: int,
     prepared: kernels.Prepared,
 ) -> object:
-    return _core.make_call(
-        facts,
-        place,
-        [(spec.shape, spec.dtype) for spec in inputs],
-        [(spec.shape, spec.dtype) for spec in outputs],
-        f"kernel {prepared.variant!r} of plug-in {prepared.plugin!r}",
-        op.random_blocks(params, [spec.shape for spec in outputs]),
-        prepared.plan,
-        prepared.function,
-    )
+    kernel = _title(prepared.variant, prepared.plugin)
+    plan, function = prepared.plan, prepared.function
+    return _core.make_call(facts, place, inputs, outputs, kernel, random_blocks, plan, function)
+
+
+@lru_cache(maxsize=4096)
+def _title(variant: str, plugin: str) -> str:
+    return f"kernel {variant!r} of plug-in {plugin!r}"
 
 
 def _on_host(context: Context) -> bool:

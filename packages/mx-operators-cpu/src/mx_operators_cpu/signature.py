@@ -21,7 +21,7 @@ def tensors(specs: Iterable[TensorSpec]) -> list[Tensor]:
 
 def plain(*specs: TensorSpec) -> bool:
     """True if all are real and row-major."""
-    return all(spec.layout == 0 and 0 <= spec.dtype < COMPLEX for spec in specs)
+    return all([spec.layout == 0 and 0 <= spec.dtype < COMPLEX for spec in specs])
 
 
 FLOATS = frozenset(dtypes.code(n) for n in ("float16", "bfloat16", "float32", "float64"))

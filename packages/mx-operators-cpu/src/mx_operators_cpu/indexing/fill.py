@@ -96,7 +96,7 @@ def backward_diag(call: KernelCall) -> object:
 
 def _cuts(p: Any) -> list[slice]:
     steps = p.step or (None,) * len(p.begin)
-    return [slice(*bounds) for bounds in zip(p.begin, p.end, steps, strict=True)]
+    return list(map(slice, p.begin, p.end, steps))
 
 
 def assign_scalar(call: KernelCall) -> object:

@@ -19,8 +19,9 @@ def _plan(call: KernelCall, moves: Sequence[Move], fill_values: Sequence[Any] = 
     if not plain(*call.inputs, *call.outputs):
         return None
     inputs, outputs = tensors(call.inputs), tensors(call.outputs)
-    if any(inputs[m[0]][1] != outputs[m[1]][1] for m in moves):
-        return None
+    for each in moves:
+        if inputs[each[0]][1] != outputs[each[1]][1]:
+            return None
     return native.move_plan(inputs, outputs, moves, fill_values, scalars)
 
 
@@ -140,7 +141,7 @@ def tile(call: KernelCall) -> object:
 
 def _slices(p: Any) -> list[slice]:
     steps = p.step or (None,) * len(p.begin)
-    return [slice(b, e, s) for b, e, s in zip(p.begin, p.end, steps, strict=True)]
+    return list(map(slice, p.begin, p.end, steps))
 
 
 def _axis_slices(p: Any, rank: int) -> list[slice]:
@@ -217,8 +218,11 @@ def backward_pad(call: KernelCall) -> object:
 
 
 def _pieces(whole: View, axis: int, extents: Sequence[int]) -> list[View]:
-    starts = [sum(extents[:i]) for i in range(len(extents))]
-    return [whole.part(axis, a, 1, e) for a, e in zip(starts, extents, strict=True)]
+    pieces, start = [], 0
+    for extent in extents:
+        pieces.append(whole.part(axis, start, 1, extent))
+        start += extent
+    return pieces
 
 
 def concat(call: KernelCall) -> object:
@@ -259,9 +263,9 @@ def split(call: KernelCall) -> object:
         size, longer = divmod(shape[axis], n)
         *bounds, _ = starts = [i * size + min(i, longer) for i in range(n + 1)]
         ends = starts[1:]
-    moves = []
+    moves, source = [], View.of(shape)
     for o, (first, last) in enumerate(zip(bounds, ends, strict=True)):
-        piece = _source(call).part(axis, first, 1, max(last - first, 0))
+        piece = source.part(axis, first, 1, max(last - first, 0))
         piece = piece.without(axis) if p.squeeze_axis else piece
         moves.append(move(piece, _target(call, o), output=o))
     return _plan(call, moves)

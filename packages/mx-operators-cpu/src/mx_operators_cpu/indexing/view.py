@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import prod
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 #: input, output, sizes, strides from and to, offsets from and to: what the native plan takes
 Move: TypeAlias = tuple[int, int, tuple[int, ...], tuple[int, ...], tuple[int, ...], int, int]
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """Where the elements of an array are: sizes and strides per axis, offset (all in elements)."""
 
     shape: tuple[int, ...]
@@ -23,13 +20,16 @@ class View:
     @staticmethod
     def of(shape: Sequence[int]) -> View:
         """A whole row-major tensor."""
-        strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
-        return View(tuple(shape), tuple(strides))
+        strides, below = [], 1
+        for size in reversed(shape):
+            strides.append(below)
+            below *= size
+        return View(tuple(shape), tuple(strides[::-1]))
 
     def permute(self, order: Sequence[int]) -> View:
         """Axes in another order."""
-        shape = tuple(self.shape[axis] for axis in order)
-        return View(shape, tuple(self.strides[axis] for axis in order), self.offset)
+        shape, strides, offset = self
+        return View(tuple([shape[a] for a in order]), tuple([strides[a] for a in order]), offset)
 
     def part(self, axis: int, start: int, step: int, count: int) -> View:
         """`count` elements of an axis, from `start` on, `step` apart."""
@@ -49,11 +49,15 @@ class View:
 
     def cut(self, cuts: Sequence[slice]) -> View:
         """A slice per leading axis."""
-        view = self
+        shape, strides, offset = list(self.shape), list(self.strides), self.offset
         for axis, cut in enumerate(cuts):
-            picked = range(*cut.indices(view.shape[axis]))
-            view = view.part(axis, picked.start, picked.step, len(picked))
-        return view
+            picked = range(*cut.indices(shape[axis]))
+            shape[axis] = count = len(picked)
+            if count:
+                offset += picked.start * strides[axis]
+            if count > 1:  # else the step may be wider than any address
+                strides[axis] *= picked.step
+        return View(tuple(shape), tuple(strides), offset)
 
     def broadcast(self, shape: Sequence[int]) -> View:
         """Axes of extent 1 repeated, axes added in front."""

@@ -36,8 +36,9 @@ def reduce(call: KernelCall) -> object:
     shape, dtype = call.inputs[0].shape, call.inputs[0].dtype
     name = call.op.name
     axes = reduced_axes(call.params, len(shape))
-    empty = prod(shape[axis] for axis in axes) == 0
-    if name in ("max", "min") and (dtype == _UINT64 or (empty and dtype not in FLOATS)):
+    if name in ("max", "min") and (
+        dtype == _UINT64 or (dtype not in FLOATS and prod([shape[axis] for axis in axes]) == 0)
+    ):
         return None  # int64 loops do not hold the numbers
     if name == "mean" and dtype in (_UINT64, _BOOL):
         return None

@@ -55,6 +55,12 @@ class Concat(Operator[ConcatParam]):
         """Other axes are equal; one unknown extent follows from the output."""
         names = self.inputs(p)
         known = [shape for name in (*names, "output") if (shape := s.get(name)) is not None]
+        if len(known) == len(names) and s.get("output") is None and known.count(known[0]) == len(known):
+            shape = known[0]
+            axis = checked_axis(p.dim, len(shape), s, "dim")
+            if -1 not in shape:  # the usual case: arrays of one shape
+                s.assign("output", (*shape[:axis], len(names) * shape[axis], *shape[axis + 1 :]))
+                return
         if not known:
             return
         rank = len(known[0])
@@ -132,12 +138,13 @@ class SliceChannel(Operator[SliceChannelParam]):
     aliases = ("split",)
 
     def outputs(self, p: SliceChannelParam) -> tuple[str, ...]:
-        return tuple(f"output{i}" for i in range(p.num_outputs))
+        return tuple([f"output{i}" for i in range(p.num_outputs)])
 
     def infer_shape(self, p: SliceChannelParam, s: Shapes) -> None:
         """Pieces from data and back."""
-        s.unify(self.outputs(p))
-        data, piece = s.get("data"), s.get(self.outputs(p)[0])
+        pieces = self.outputs(p)
+        s.unify(pieces)
+        data, piece = s.get("data"), s.get(pieces[0])
         n = p.num_outputs
         if piece is not None:
             axis = checked_axis(p.axis, len(piece) + p.squeeze_axis, s)
@@ -153,7 +160,7 @@ class SliceChannel(Operator[SliceChannelParam]):
         if p.squeeze_axis and extent not in (1, -1):
             raise s.error(f"squeeze_axis: pieces of {data} along axis {p.axis} have extent {extent}")
         middle = () if p.squeeze_axis else (extent,)
-        for name in self.outputs(p):
+        for name in pieces:
             s.assign(name, (*data[:axis], *middle, *data[axis + 1 :]))
 
     def gradient(self, p: SliceChannelParam, g: GradientBuilder) -> Gradients:

@@ -47,7 +47,7 @@ def slices(p: PartParam, shape: Sequence[int], s: Shapes | None = None) -> tuple
     steps = p.step or (None,) * len(p.begin)
     if s is not None and (len(steps) != len(p.begin) or 0 in steps):
         raise s.error(f"step: expected {len(p.begin)} non-zero values, got {p.step}")
-    return tuple(slice(b, e, k) for b, e, k in zip(p.begin, p.end, steps, strict=True))
+    return tuple(map(slice, p.begin, p.end, steps))
 
 
 def sliced_shape(cuts: Sequence[slice], shape: Sequence[int]) -> tuple[int, ...]:

@@ -42,12 +42,12 @@ def reduced_axes(p: Axes, rank: int, s: Shapes | None = None) -> tuple[int, ...]
 
 def kept_shape(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
     """Reduced axes with extent 1."""
-    return tuple(1 if a in axes else e for a, e in enumerate(shape))
+    return tuple([1 if a in axes else e for a, e in enumerate(shape)])
 
 
 def dropped_shape(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
     """Reduced axes left out; a full reduction gives (1,)."""
-    return tuple(e for a, e in enumerate(shape) if a not in axes) or (1,)
+    return tuple([e for a, e in enumerate(shape) if a not in axes]) or (1,)
 
 
 class Reduction(Operator[ReduceParam]):
