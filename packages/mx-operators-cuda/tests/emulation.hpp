@@ -66,16 +66,25 @@ inline float erfinvf(float x) { return static_cast<float>(erfinv(x)); }
 // called by kernels whose threads meet; at the end of this file
 inline void __syncthreads();
 
+#include "mx_operators_cuda/aligned.cuh"
+#include "mx_operators_cuda/boxes.cuh"
+#include "mx_operators_cuda/columns.cuh"
 #include "mx_operators_cuda/convolution.cuh"
 #include "mx_operators_cuda/ctc.cuh"
+#include "mx_operators_cuda/factor.cuh"
 #include "mx_operators_cuda/fill.cuh"
+#include "mx_operators_cuda/images.cuh"
 #include "mx_operators_cuda/indexing.cuh"
 #include "mx_operators_cuda/lrn.cuh"
+#include "mx_operators_cuda/places.cuh"
 #include "mx_operators_cuda/pooling.cuh"
 #include "mx_operators_cuda/regions.cuh"
 #include "mx_operators_cuda/rnn.cuh"
+#include "mx_operators_cuda/samplers.cuh"
+#include "mx_operators_cuda/sampling.cuh"
 #include "mx_operators_cuda/sequence.cuh"
 #include "mx_operators_cuda/sort.cuh"
+#include "mx_operators_cuda/tiles.cuh"
 
 namespace mx {
 

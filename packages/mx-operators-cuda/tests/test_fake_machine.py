@@ -23,7 +23,11 @@ def test_on_gpu(name: str, delay: str, machine: Machine) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", ["operators", "layers", "indices", "losses", "recurrent"])
+@pytest.mark.parametrize(
+    "name",
+    ["operators", "layers", "indices", "losses", "recurrent", *(
+        pytest.param(name, marks=IN_CI) for name in ("arithmetic", "samplers", "vision"))],
+)  # fmt: skip
 def test_operators(name: str, machine: Machine) -> None:
     machine.check(name)
 
@@ -31,7 +35,17 @@ def test_operators(name: str, machine: Machine) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    "name", ["layers", "indices", "losses", "recurrent", pytest.param("networks", marks=needs_graphs)]
+    "name",
+    [
+        "arithmetic",
+        "indices",
+        "layers",
+        "losses",
+        "recurrent",
+        "samplers",
+        "vision",
+        pytest.param("networks", marks=needs_graphs),
+    ],
 )
 def test_every_type_and_case(name: str, machine: Machine) -> None:
     machine.check(name, timeout=1800, FAKE_SWEEP="1")

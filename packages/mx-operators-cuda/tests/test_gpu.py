@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """On a GPU: everything that also runs on the fake one, and the sample kernels against float64.
 
-Prints the lines of the ledger; `--capture=no` shows them.
+Prints the lines of the ledger; `python -m mx_operators_cuda.confirm` runs all of it and keeps them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pytest
 
 from mx_core import dtypes
 from mx_operators_cuda import ledger
+from mx_operators_cuda.confirm import RUN_ON_GPU
 from testkit.device_memory import GpuBench, Tensor
 
 #: ‖out - reference‖ / ‖reference‖
@@ -28,21 +29,7 @@ LIMIT = {"float32": 1e-6, "float16": 2e-3, "bfloat16": 1e-2, "int32": 0.0}
 
 @pytest.mark.gpu
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "name",
-    [
-        "plans",
-        "memory",
-        "operators",
-        "layers",
-        "indices",
-        "losses",
-        "recurrent",
-        "arrays",
-        "graphs",
-        "networks",
-    ],
-)
+@pytest.mark.parametrize("name", RUN_ON_GPU)
 def test_on_gpu(name: str, gpu: Any) -> None:
     path = Path(__file__).parent / "on_gpu" / f"{name}.py"
     done = subprocess.run(

@@ -13,7 +13,7 @@ from mx_core.errors import FileFormatError
 from mx_operators_cuda import ledger
 
 PACKAGE = Path(__file__).parents[1]
-LEDGER = PACKAGE.parents[1] / "docs" / "benchmarks" / "gpu-ledger.json"
+LEDGER = ledger.SHIPPED
 
 
 def entry(name: str, source: str) -> ledger.Entry:
@@ -41,6 +41,21 @@ def test_round_trip(tmp_path: Path) -> None:
     rows = [entry(name, "a" * 64) for name in ledger.samples()]
     path.write_text(json.dumps([asdict(row) for row in rows]))
     assert ledger.load(path) == tuple(rows)
+
+
+def test_a_new_entry_replaces_those_of_its_sample_and_gpu(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    path.write_text("[]")
+    first, second = list(ledger.samples())[:2]
+    for name, source in ((first, "a" * 64), (second, "b" * 64), (first, "c" * 64)):
+        ledger.record(path, entry(name, source))
+    assert [(row.kernel, row.source[0]) for row in ledger.load(path)] == [(second, "b"), (first, "c")]
+
+
+def test_the_summary_counts_the_states() -> None:
+    states = list(ledger.states(ledger.load(LEDGER)).values())
+    for state in ("verified", "stale", "never"):
+        assert f"{states.count(state)} {state}" in ledger.summary()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import mx_core
 from mx_core import kernels, operators, plugins, services
 from mx_core.errors import MXNetError, PluginError
 from mx_core.kernels import TensorSpec
-from mx_operators_cuda import driver, kernel
+from mx_operators_cuda import driver, kernel, ledger
 
 NO_GPU = driver.count() == 0
 
@@ -55,7 +55,8 @@ def test_no_gpu_is_counted_quietly_and_missed_loudly() -> None:
 
 def test_doctor_shows_what_is_found() -> None:
     lines = plugins.diagnostics()["operators_cuda"]
-    assert set(lines) == {"NVIDIA driver", "GPUs", "CuPy", "NVRTC", "cuBLAS"}
+    assert set(lines) == {"NVIDIA driver", "GPUs", "Confirmed", "CuPy", "NVRTC", "cuBLAS"}
+    assert lines["Confirmed"] == ledger.summary()
 
 
 def test_every_elementwise_operator_has_a_kernel(nvrtc: object) -> None:

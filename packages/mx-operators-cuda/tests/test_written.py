@@ -48,6 +48,70 @@ CASES: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "topk": ({"k": 3, "ret_typ": "both"}, [(2, 1300)]),
     "_backward_topk": ({"k": 2, "ret_typ": "value"}, [(2, 2), (2, 4)]),
 }
+#: the same of images, regions, boxes, samples, positions and matrices
+BOX = np.array([[[0.0, 0, 2, 2], [1, 1, 3, 4]]])
+MORE: dict[str, tuple[dict[str, Any], list[Any]]] = {
+    "_contrib_ROIAlign": ({"pooled_size": (2, 2), "spatial_scale": 1.0}, [(2, 3, 5, 6), np.zeros((3, 5))]),
+    "_backward_contrib_ROIAlign": (
+        {"pooled_size": (2, 2), "spatial_scale": 1.0}, [(3, 3, 2, 2), (2, 3, 5, 6), np.zeros((3, 5))],
+    ),
+    "_contrib_PSROIPooling": (
+        {"pooled_size": 2, "output_dim": 1, "spatial_scale": 1.0}, [(2, 4, 5, 6), np.zeros((3, 5))],
+    ),
+    "_backward_contrib_PSROIPooling": (
+        {"pooled_size": 2, "output_dim": 1, "spatial_scale": 1.0}, [(3, 1, 2, 2), (2, 4, 5, 6), np.zeros((3, 5))],
+    ),
+    "GridGenerator": ({"transform_type": "affine", "target_shape": (3, 4)}, [(2, 6)]),
+    "_backward_GridGenerator": ({"transform_type": "affine", "target_shape": (3, 4)}, [(2, 2, 3, 4)]),
+    "_contrib_BilinearResize2D": ({"height": 3, "width": 4}, [(2, 3, 5, 6)]),
+    "_backward_contrib_BilinearResize2D": ({"height": 3, "width": 4}, [(2, 3, 3, 4), (2, 3, 5, 6)]),
+    "BilinearSampler": ({}, [(2, 3, 4, 5), (2, 2, 3, 4)]),
+    "_backward_BilinearSampler": ({}, [(2, 3, 3, 4), (2, 3, 4, 5), (2, 2, 3, 4)]),
+    "SpatialTransformer": (
+        {"transform_type": "affine", "sampler_type": "bilinear", "target_shape": (3, 4)}, [(2, 3, 4, 5), (2, 6)],
+    ),
+    "_contrib_box_iou": ({}, [BOX, BOX]),
+    "_contrib_box_encode": ({}, [np.ones((1, 2)), np.zeros((1, 2)), BOX, BOX, np.zeros(4), np.ones(4)]),
+    "_contrib_box_decode": ({}, [BOX, BOX]),
+    "_contrib_box_nms": ({}, [(2, 40, 6)]),
+    "_backward_contrib_box_nms": ({}, [(2, 40, 6), np.zeros((2, 40), np.int64), (2, 40, 6)]),
+    "_image_to_tensor": ({}, [(4, 5, 3)]),
+    "_image_normalize": ({}, [(3, 4, 5)]),
+    "_image_random_flip_left_right": ({}, [(4, 5, 3)]),
+    "_image_resize": ({"size": (3, 2), "interp": 2}, [(4, 5, 3)]),
+    "_image_random_color_jitter": (
+        {"brightness": 0.1, "contrast": 0.1, "saturation": 0.1, "hue": 0.1}, [(4, 5, 3)],
+    ),
+    "_image_random_lighting": ({}, [(4, 5, 3)]),
+    "im2col": ({"kernel": (3, 3)}, [(2, 3, 5, 6)]),
+    "col2im": ({"kernel": (3, 3), "output_size": (5, 6)}, [(2, 27, 12)]),
+    "_sample_gamma": ({}, [(3,), (3,)]),
+    "_sample_negative_binomial": ({}, [(3,), (3,)]),
+    "_random_poisson": ({"lam": 4.0, "shape": (3,)}, []),
+    "_random_generalized_negative_binomial": ({"mu": 4.0, "alpha": 1.0, "shape": (3,)}, []),
+    "_sample_multinomial": ({}, [(3, 4)]),
+    "_sample_unique_zipfian": ({"range_max": 9, "shape": (3, 4)}, []),
+    "_shuffle": ({}, [(3, 4)]),
+    "_ravel_multi_index": ({"shape": (3, 4)}, [np.zeros((2, 5))]),
+    "_unravel_index": ({"shape": (3, 4)}, [INDEX]),
+    "_contrib_index_array": ({}, [(3, 4)]),
+    "_contrib_index_copy": ({}, [(5, 3), np.zeros(3, np.int64), (3, 3)]),
+    "_backward_contrib_index_copy": ({}, [(5, 3), (5, 3), np.zeros(3, np.int64), (3, 3)]),
+    "_onehot_encode": ({}, [INDEX, (3, 4)]),
+    "fill_element_0index": ({}, [(3, 4), (3,), INDEX]),
+    "_linalg_extracttrian": ({}, [(2, 3, 3)]),
+    "_linalg_maketrian": ({}, [(2, 6)]),
+    "_linalg_trmm": ({}, [(2, 3, 3), (2, 3, 4)]),
+    "_linalg_inverse": ({}, [(2, 4, 4)]),
+    "_linalg_slogdet": ({}, [(2, 4, 4)]),
+    "_linalg_potrf": ({}, [(2, 4, 4)]),
+    "_backward_linalg_potrf": ({}, [(2, 4, 4), (2, 4, 4)]),
+    "_linalg_potri": ({}, [(2, 4, 4)]),
+    "_linalg_trsm": ({}, [(2, 4, 4), (2, 4, 3)]),
+    "transpose": ({}, [(40, 50)]),
+    "khatri_rao": ({"num_args": 2}, [(2, 3), (4, 3)]),
+    "_np_cumsum": ({}, [(3, 4)]),
+}  # fmt: skip
 RNN: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "RNN": ({"state_size": 8, "num_layers": 1, "mode": "lstm"}, [(3, 2, 4)]),
 }
@@ -104,7 +168,7 @@ def test_written_kernels_compile(nvrtc: Any) -> None:
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
 def test_written_kernels_compile_for(architecture: str, dtype: str, nvrtc: Any) -> None:
-    for name, (params, inputs) in (CASES | (RNN if dtype in ("float32", "float64") else {})).items():
+    for name, (params, inputs) in (CASES | MORE | (RNN if dtype in ("float32", "float64") else {})).items():
         for launch in functions(launches(name, params, inputs, dtype)).values():
             check(launch, architecture, nvrtc)
 

@@ -41,6 +41,12 @@ def arange(call: KernelCall) -> Any:
     return _range(call, 0.0 if p.stop is None else p.start, p.step, p.repeat, None)
 
 
+def arange_like(call: KernelCall) -> Any:
+    """The same, as many numbers as data has elements, or along an axis."""
+    p: Any = call.params
+    return _range(call, p.start, p.step, p.repeat, None)
+
+
 def linspace(call: KernelCall) -> Any:
     """Evenly spaced numbers."""
     p: Any = call.params

@@ -3,7 +3,7 @@
 
 The ledger is a JSON list of `Entry`. A kernel is *verified* when an entry has the hash of its present
 source (the device functions included), *stale* when entries have only other hashes, else *never*.
-`python -m mx_operators_cuda.ledger FILE` prints the states.
+`python -m mx_operators_cuda.ledger` prints the states by the ledger that the package brings, or another `FILE`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
@@ -35,6 +35,8 @@ from mx_operators_cuda.folds import Rows
 from mx_operators_cuda.launch import Kind, Launch
 
 Shape = tuple[int, ...]
+#: the ledger of this version of the package
+SHIPPED = Path(__file__).with_name("gpu-ledger.json")
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,21 @@ def load(path: Path) -> tuple[Entry, ...]:
     return tuple(_entry(path, i, row) for i, row in enumerate(rows))
 
 
+def record(path: Path, entry: Entry) -> None:
+    """Puts an entry into a ledger file in place of older ones of the same sample on the same GPU."""
+    kept = [row for row in load(path) if (row.kernel, row.gpu) != (entry.kernel, entry.gpu)]
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps([asdict(row) for row in (*kept, entry)], indent=1) + "\n")
+    fresh.replace(path)
+
+
+def summary() -> str:
+    """How many samples a GPU has confirmed, by the ledger that the package brings."""
+    found = list(states(load(SHIPPED)).values())
+    counts = ", ".join(f"{found.count(state)} {state}" for state in ("verified", "stale", "never"))
+    return f"samples of kernels that a GPU has run: {counts}; all other kernels: none"
+
+
 def _entry(path: Path, position: int, row: object) -> Entry:
     where = f"[ledger] {path}: entry {position}"
     wanted = {field.name for field in fields(Entry)}
@@ -232,5 +249,5 @@ def states(entries: Iterable[Entry]) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    for name, state in states(load(Path(sys.argv[1]))).items():
+    for name, state in states(load(Path(sys.argv[1]) if len(sys.argv) > 1 else SHIPPED)).items():
         print(f"{state:9} {name}")

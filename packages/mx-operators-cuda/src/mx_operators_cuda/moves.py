@@ -21,6 +21,7 @@ from mx_operators_cuda import elementwise
 from mx_operators_cuda.codegen import names
 from mx_operators_cuda.codegen.move import View, numbers, walk, write_move
 from mx_operators_cuda.launch import Kind, Launch, Parameter, make_plan
+from mx_operators_cuda.tiles import transposition
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall, TensorSpec
@@ -28,19 +29,19 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.uint8]
 
 
-def _arrays(specs: Sequence[TensorSpec]) -> list[Array]:
+def arrays(specs: Sequence[TensorSpec]) -> list[Array]:
     """Arrays of some shapes, one byte an element, whose memory is never touched."""
     return [np.empty(spec.shape, np.uint8) for spec in specs]
 
 
-def _views(name: str, params: Any, arrays: Sequence[Array]) -> list[View]:
+def _views(name: str, params: Any, given: Sequence[Array]) -> list[View]:
     """What an operator's reference looks at of its first input, per output."""
-    made = operators.get(name).reference(params, arrays, ReferenceContext())
-    return [View.of(view, arrays[0]) for view in made]
+    made = operators.get(name).reference(params, given, ReferenceContext())
+    return [View.of(view, given[0]) for view in made]
 
 
 def _whole(spec: TensorSpec) -> View:
-    (array,) = _arrays([spec])
+    (array,) = arrays([spec])
     return View.of(array, array)
 
 
@@ -50,6 +51,10 @@ def _move(call: KernelCall, place: Parameter, source: View, target: View, output
     if way.elements == 0:
         return []
     scalar = place[0] is Kind.SCALAR
+    if not scalar:
+        tiled = transposition(call.op.name, place, call.outputs[output].dtype, way, source, target, output)
+        if tiled is not None:
+            return [tiled]
     symbol = elementwise.symbol(call.op.name)
     text = write_move(symbol, call.outputs[output].dtype, len(way.sizes), scalar)
     head: tuple[Parameter, ...] = (place, (Kind.OUTPUT, output), (Kind.REQUEST, output))
@@ -70,7 +75,7 @@ def _plan(call: KernelCall, steps: Sequence[Launch], n_scalars: int = 0, adds: b
 
 def take(call: KernelCall) -> Any:
     """Every output is a view of the first input."""
-    views = _views(call.op.name, call.params, _arrays(call.inputs))
+    views = _views(call.op.name, call.params, arrays(call.inputs))
     steps = []
     for o, (view, spec) in enumerate(zip(views, call.outputs, strict=True)):
         steps += _move(call, (Kind.INPUT, 0), view, _whole(spec), o)
@@ -82,21 +87,21 @@ def put(call: KernelCall) -> Any:
     taken = operators.get(call.op.name.removeprefix("_backward_"))
     params = call.params if isinstance(call.params, taken.Param) else taken.Param.parse({})
     # the operator whose gradient this is took its part of an array like the output
-    arrays = [*_arrays(call.outputs), *_arrays(call.inputs[:1])]
-    (part,) = _views(taken.name, params, arrays)
-    return _put(call, part)
+    given = [*arrays(call.outputs), *arrays(call.inputs[:1])]
+    (part,) = _views(taken.name, params, given)
+    return put_part(call, part)
 
 
 def concat(call: KernelCall) -> Any:
     """Each input in its part of the output."""
-    parts = _views("_backward_Concat", call.params, _arrays([*call.outputs, *call.inputs]))
+    parts = _views("_backward_Concat", call.params, arrays([*call.outputs, *call.inputs]))
     return _join(call, parts)
 
 
 def stack(call: KernelCall) -> Any:
     """Each input at its index of a new axis."""
     p: Any = call.params
-    (whole,) = _arrays(call.outputs)
+    (whole,) = arrays(call.outputs)
     return _join(call, [View.of(part, whole) for part in np.moveaxis(whole, p.axis, 0)])
 
 
@@ -110,7 +115,7 @@ def _join(call: KernelCall, parts: Sequence[View]) -> Any:
 def assign(call: KernelCall) -> Any:
     """The first input with the second, or a run-time number, written into a part of it."""
     p: Any = call.params
-    (part,) = _views("slice", p, _arrays(call.outputs))
+    (part,) = _views("slice", p, arrays(call.outputs))
     kept = elementwise.kernel(call.op.name, elementwise.identity(), call.inputs[:1], call.outputs)
     if kept is None:
         return None
@@ -124,9 +129,9 @@ def assign(call: KernelCall) -> Any:
 # ---- repeated and rearranged ----
 
 
-def _one(call: KernelCall, look: Callable[[Array, Array], tuple[Array, Array]]) -> Any:
+def between(call: KernelCall, look: Callable[[Array, Array], tuple[Array, Array]]) -> Any:
     """The copy between two views that `look` returns, of the first input and of the output."""
-    x, y = _arrays(call.inputs[:1])[0], _arrays(call.outputs)[0]
+    x, y = arrays(call.inputs[:1])[0], arrays(call.outputs)[0]
     source, target = look(x, y)
     if y.size == 0:
         return _plan(call, [])
@@ -144,7 +149,7 @@ def repeat(call: KernelCall) -> Any:
         target = (*head, p.repeats, *tail)
         return np.broadcast_to(x.reshape(*head, 1, *tail), target), y.reshape(target)
 
-    return _one(call, look)
+    return between(call, look)
 
 
 def tiles(shape: Sequence[int], reps: Sequence[int]) -> list[int]:
@@ -163,7 +168,7 @@ def tile(call: KernelCall) -> Any:
         once = [1 if i % 2 == 0 else n for i, n in enumerate(target)]
         return np.broadcast_to(x.reshape(once), target), y.reshape(target)
 
-    return _one(call, look)
+    return between(call, look)
 
 
 def depth_to_space(call: KernelCall) -> Any:
@@ -175,7 +180,7 @@ def depth_to_space(call: KernelCall) -> Any:
         source = x.reshape(n, b, b, c // (b * b), h, w).transpose(0, 3, 4, 1, 5, 2)
         return source, y.reshape(source.shape)
 
-    return _one(call, look)
+    return between(call, look)
 
 
 def space_to_depth(call: KernelCall) -> Any:
@@ -187,14 +192,16 @@ def space_to_depth(call: KernelCall) -> Any:
         source = x.reshape(n, c, h // b, b, w // b, b).transpose(0, 3, 5, 1, 2, 4)
         return source, y.reshape(source.shape)
 
-    return _one(call, look)
+    return between(call, look)
 
 
 def upsample(call: KernelCall) -> Any:
     """Pixels of one image repeated."""
     (n, c, h, w), scale = call.inputs[0].shape, call.outputs[0].shape[2] // max(call.inputs[0].shape[2], 1)
     target = (n, c, h, scale, w, scale)
-    return _one(call, lambda x, y: (np.broadcast_to(x.reshape(n, c, h, 1, w, 1), target), y.reshape(target)))
+    return between(
+        call, lambda x, y: (np.broadcast_to(x.reshape(n, c, h, 1, w, 1), target), y.reshape(target))
+    )
 
 
 def backward_pad(call: KernelCall) -> Any:
@@ -204,7 +211,7 @@ def backward_pad(call: KernelCall) -> Any:
         return None
     extents = call.outputs[0].shape
     cut = tuple(slice(a, a + e) for a, e in zip(p.pad_width[::2], extents, strict=True))
-    return _one(call, lambda x, y: (x[cut], y))
+    return between(call, lambda x, y: (x[cut], y))
 
 
 def pad(call: KernelCall) -> Any:
@@ -213,7 +220,7 @@ def pad(call: KernelCall) -> Any:
     if p.mode != "constant":
         return None
     x, y = call.inputs[0], call.outputs[0]
-    whole = _arrays([y])[0]
+    whole = arrays([y])[0]
     part = whole[tuple(slice(a, a + e) for a, e in zip(p.pad_width[::2], x.shape, strict=True))]
     number = elementwise.kernel(call.op.name, Expression(0, 1, (), (), (0,)), [], [y])
     if number is None:
@@ -236,18 +243,18 @@ def _rectangle(call: KernelCall, data: TensorSpec, extents: Sequence[int]) -> tu
 def crop(call: KernelCall) -> Any:
     """A rectangle of every image."""
     cut = _rectangle(call, call.inputs[0], call.outputs[0].shape[2:])
-    return _one(call, lambda x, y: (x[cut], y))
+    return between(call, lambda x, y: (x[cut], y))
 
 
 def backward_crop(call: KernelCall) -> Any:
     """The gradient in its rectangle, zeros elsewhere."""
     head, output = call.inputs[0], call.outputs[0]
-    whole = _arrays([output])[0]
+    whole = arrays([output])[0]
     part = View.of(whole[_rectangle(call, output, head.shape[2:])], whole)
-    return _put(call, part)
+    return put_part(call, part)
 
 
-def _put(call: KernelCall, part: View) -> Any:
+def put_part(call: KernelCall, part: View) -> Any:
     """The first input in a part of the output, zeros elsewhere."""
     zeros = elementwise.kernel(call.op.name, elementwise.ZERO, [], call.outputs)
     assert zeros is not None
@@ -259,18 +266,18 @@ def diag(call: KernelCall) -> Any:
     """A diagonal; of a vector, the matrix with that diagonal."""
     p: Any = call.params
     if len(call.inputs[0].shape) == 1:
-        whole = _arrays(call.outputs)[0]
-        return _put(call, View.of(np.diagonal(whole, p.k), whole))
-    return _one(call, lambda x, y: (_diagonal(x, p), y))
+        whole = arrays(call.outputs)[0]
+        return put_part(call, View.of(np.diagonal(whole, p.k), whole))
+    return between(call, lambda x, y: (_diagonal(x, p), y))
 
 
 def backward_diag(call: KernelCall) -> Any:
     """The gradient on its diagonal, zeros elsewhere; of a vector, the diagonal of the gradient."""
     p: Any = call.params
-    whole = _arrays(call.outputs)[0]
+    whole = arrays(call.outputs)[0]
     if whole.ndim == 1:
-        return _one(call, lambda x, y: (np.diagonal(x, p.k), y))
-    return _put(call, View.of(_diagonal(whole, p), whole))
+        return between(call, lambda x, y: (np.diagonal(x, p.k), y))
+    return put_part(call, View.of(_diagonal(whole, p), whole))
 
 
 def _diagonal(x: Array, p: Any) -> Array:

@@ -36,12 +36,18 @@ def _statistics(after: int) -> list[list[Fold]]:
 # ---- BatchNorm ----
 
 
+def _here(call: KernelCall) -> bool:
+    """Everything is floating-point, and the statistics are those of one device."""
+    return folds.floating((*call.inputs, *call.outputs)) and getattr(call.params, "ndev", 1) == 1
+
+
 def batch_norm(call: KernelCall) -> Any:
-    """data, gamma, beta, moving_mean, moving_var -> output, mean, var."""
+    """data, gamma, beta, moving_mean, moving_var -> output, mean, var; with the activation, at least 0."""
     p: Any = call.params
     data, gamma = call.inputs[:2]
-    if not folds.floating((*call.inputs, *call.outputs)):
+    if not _here(call):
         return None
+    limited = X.relu if "ReLU" in call.op.name else lambda y: y
     where = Rows.of(data.shape, p.axis % len(data.shape))
     inverted = call.op.shown_inverted(p)  # type: ignore[attr-defined]
     inputs = [read(0, data), *(read(i, gamma, At.ROW) for i in range(1, 5))]
@@ -49,7 +55,7 @@ def batch_norm(call: KernelCall) -> Any:
 
     def shifted(x: Any, gamma: Any, beta: Any, mean: Any, var: Any) -> Any:
         scale = 1 / X.sqrt(var + p.eps)
-        return (x - mean) * (scale if p.fix_gamma else gamma * scale) + beta
+        return limited((x - mean) * (scale if p.fix_gamma else gamma * scale) + beta)
 
     def shown(var: Any) -> Any:
         return 1 / X.sqrt(var + p.eps) if inverted else var
@@ -84,15 +90,19 @@ def batch_norm(call: KernelCall) -> Any:
 
 
 def backward_batch_norm(call: KernelCall) -> Any:
-    """out_grad, data, gamma, mean, var, moving_mean, moving_var -> data_grad, gamma_grad, beta_grad."""
+    """out_grad, data, gamma, mean, var, moving_mean, moving_var[, output] -> data_grad, gamma_grad, beta_grad."""
     p: Any = call.params
     head, data, gamma = call.inputs[:3]
-    if not folds.floating((*call.inputs, *call.outputs)):
+    if not _here(call):
         return None
     where = Rows.of(data.shape, p.axis % len(data.shape))
     forward: Any = call.op.backward_of
     inverted = forward.shown_inverted(p)
     inputs = [read(0, head), read(1, data), *(read(i, gamma, At.ROW) for i in (2, 3, 4))]
+    passed: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function
+    if len(call.inputs) > 7:  # what the activation has cut off has no gradient
+        inputs.append(read(7, call.inputs[7]))
+        passed = _where_positive
     outputs = [write(0, call.outputs[0]), *(write(o, call.outputs[o], At.ROW) for o in (1, 2))]
     through = call.is_train and not p.use_global_stats
 
@@ -102,7 +112,7 @@ def backward_batch_norm(call: KernelCall) -> Any:
     def product(g: Any, x: Any, gamma: Any, mean: Any, var: Any, k: Any, n: Any) -> Any:
         return g * (x - mean) * inverse(var)
 
-    passes: list[list[Fold]] = [[(Opcode.ADD, lambda g, *_: g), (Opcode.ADD, product)]]
+    passes: list[list[Fold]] = [[(Opcode.ADD, passed(lambda g, *_: g)), (Opcode.ADD, passed(product))]]
 
     def result(
         g: Any, x: Any, gamma: Any, mean: Any, var: Any, k: Any, n: Any, total: Any, products: Any
@@ -116,7 +126,12 @@ def backward_batch_norm(call: KernelCall) -> Any:
         total, products = values[-2:]
         return products * 0.0 if p.fix_gamma else products, total
 
-    return _plan(call, *folds.launches(call.op.name, where, inputs, outputs, passes, result, summary))
+    return _plan(call, *folds.launches(call.op.name, where, inputs, outputs, passes, passed(result), summary))
+
+
+def _where_positive(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the gradient and four more, with the gradient of where the sixth value is above 0."""
+    return lambda g, a, b, c, d, y, *rest: function(X.where(y > 0.0, g, 0.0), a, b, c, d, *rest)
 
 
 # ---- LayerNorm, GroupNorm, InstanceNorm ----

@@ -159,7 +159,7 @@ def preloaded_update(call: KernelCall) -> Any:
 # ---- updates whose references decide by values ----
 
 
-def _clipped(x: Any, limit: Any) -> Any:
+def clipped(x: Any, limit: Any) -> Any:
     """Within a run-time limit; a negative one means none."""
     return X.where(limit >= 0.0, X.minimum(X.maximum(x, -limit), limit), x)
 
@@ -189,50 +189,66 @@ def _expression(op: Any, step: Callable[..., Any], n_inputs: int) -> Expression:
     return X.trace(function, n_inputs, len(scalars))
 
 
-def adamw(call: KernelCall) -> Any:
-    """weight, grad, mean, var[, weight32], rescale_grad -> weight; nothing moves where the scale overflowed."""
-    mixed = len(call.inputs) == 6
+def adamw_step(mixed: bool) -> Callable[..., Any]:
+    """From weight, grad, mean, var[, weight32], rescale_grad: the new weight and states."""
 
     def step(s: Any, weight: Any, grad: Any, mean: Any, var: Any, *rest: Any) -> Any:
         scale, old = rest[-1], rest[0] if mixed else weight
         moves = X.logical_and(X.isfinite(scale), scale != 0.0)
-        g = _clipped(grad * scale, s.clip_gradient)
+        g = clipped(grad * scale, s.clip_gradient)
         first = s.beta1 * mean + (1 - s.beta1) * g
         second = s.beta2 * var + (1 - s.beta2) * g * g
         new = old - s.eta * (s.lr * first / (X.sqrt(second) + s.epsilon) + s.wd * old)
         made = [X.where(moves, new, weight), X.where(moves, first, mean), X.where(moves, second, var)]
         return (*made, X.where(moves, new, old)) if mixed else tuple(made)
 
-    return _traced(call, step, 0, [2, 3, 4] if mixed else [2, 3])
+    return step
+
+
+def adamw(call: KernelCall) -> Any:
+    """weight, grad, mean, var[, weight32], rescale_grad -> weight; nothing moves where the scale overflowed."""
+    mixed = len(call.inputs) == 6
+    return _traced(call, adamw_step(mixed), 0, [2, 3, 4] if mixed else [2, 3])
+
+
+def lamb_direction_step(bias_correction: bool) -> Callable[..., Any]:
+    """From weight, grad, mean, var[, weight32]: the direction, the new moments."""
+
+    def step(s: Any, weight: Any, grad: Any, mean: Any, var: Any, *master: Any) -> Any:
+        g = clipped(grad * s.rescale_grad, s.clip_gradient)
+        mean = s.beta1 * mean + (1 - s.beta1) * g
+        var = s.beta2 * var + (1 - s.beta2) * g * g
+        first, second = mean, var
+        if bias_correction:
+            first, second = mean / (1 - X.power(s.beta1, s.t)), var / (1 - X.power(s.beta2, s.t))
+        return first / (X.sqrt(second) + s.epsilon) + s.wd * (master[0] if master else weight), mean, var
+
+    return step
 
 
 def lamb_direction(call: KernelCall) -> Any:
     """weight, grad, mean, var[, weight32] -> direction."""
     p: Any = call.params
-
-    def step(s: Any, weight: Any, grad: Any, mean: Any, var: Any, *master: Any) -> Any:
-        g = _clipped(grad * s.rescale_grad, s.clip_gradient)
-        mean = s.beta1 * mean + (1 - s.beta1) * g
-        var = s.beta2 * var + (1 - s.beta2) * g * g
-        first, second = mean, var
-        if p.bias_correction:
-            first, second = mean / (1 - X.power(s.beta1, s.t)), var / (1 - X.power(s.beta2, s.t))
-        return first / (X.sqrt(second) + s.epsilon) + s.wd * (master[0] if master else weight), mean, var
-
-    return _traced(call, step, 0, [2, 3])
+    return _traced(call, lamb_direction_step(p.bias_correction), 0, [2, 3])
 
 
-def lamb_step(call: KernelCall) -> Any:
-    """weight, g, r1, r2[, weight32] -> weight."""
+def lamb_weight_step(mixed: bool) -> Callable[..., Any]:
+    """From weight, g, r1, r2[, weight32]: the new weight, the new master copy."""
 
     def step(s: Any, weight: Any, g: Any, r1: Any, r2: Any, *master: Any) -> Any:
         r1 = X.where(s.lower_bound >= 0.0, X.maximum(r1, s.lower_bound), r1)
         r1 = X.where(s.upper_bound >= 0.0, X.minimum(r1, s.upper_bound), r1)
         ratio = X.where(X.logical_or(r1 == 0.0, r2 == 0.0), 1.0, r1 / r2)
-        new = (master[0] if master else weight) - s.lr * ratio * g
-        return (new, new) if master else (new,)
+        new = (master[0] if mixed else weight) - s.lr * ratio * g
+        return (new, new) if mixed else (new,)
 
-    return _traced(call, step, 0, [4] if len(call.inputs) == 5 else [])
+    return step
+
+
+def lamb_step(call: KernelCall) -> Any:
+    """weight, g, r1, r2[, weight32] -> weight."""
+    mixed = len(call.inputs) == 5
+    return _traced(call, lamb_weight_step(mixed), 0, [4] if mixed else [])
 
 
 def all_finite(call: KernelCall) -> Any:

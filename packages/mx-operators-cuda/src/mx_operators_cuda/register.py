@@ -8,8 +8,10 @@ from typing import Any
 #: optimizer updates, whose kernels are made of their declarations
 UPDATES = (
     "sgd_update", "sgd_mom_update", "nag_mom_update", "signsgd_update", "signum_update", "adam_update",
-    "rmsprop_update", "rmspropalex_update", "ftrl_update", "ftml_update",
+    "rmsprop_update", "rmspropalex_update", "ftrl_update", "ftml_update", "_sparse_adagrad_update",
 )  # fmt: skip
+#: distributions whose numbers are found by rejection or counting
+COUNTS = ("gamma", "poisson", "negative_binomial", "generalized_negative_binomial")
 #: operator, "module:function" of this package
 KERNELS: tuple[tuple[str, str], ...] = (
     *((name, "movement:copy") for name in (
@@ -70,6 +72,13 @@ KERNELS: tuple[tuple[str, str], ...] = (
     *((f"_random_{name}", f"random:{name}") for name in ("uniform", "normal", "exponential")),
     *((f"_random_{name}_like", f"random:{name}") for name in ("uniform", "normal", "exponential")),
     ("_random_randint", "random:integers"),
+    *((f"_random_{name}{like}", "samplers:fill") for like in ("", "_like") for name in COUNTS),
+    *((f"_sample_{name}", "samplers:draw") for name in ("uniform", "normal", "exponential", *COUNTS)),
+    ("_sample_multinomial", "samplers:multinomial"),
+    ("_sample_unique_zipfian", "samplers:different"),
+    ("_shuffle", "samplers:shuffle"),
+    *((f"{kind}_random_pdf_{name}", f"density:{kind.removeprefix('_')}{kind and '_'}density")
+      for kind in ("", "_backward") for name in ("uniform", "normal", "exponential", *COUNTS)),
     ("Dropout", "random:dropout"),
     ("Convolution", "convolution:convolve"),
     ("_backward_Convolution", "convolution:backward_convolve"),
@@ -77,6 +86,8 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("_backward_Deconvolution", "convolution:backward_deconvolve"),
     ("BatchNorm", "norms:batch_norm"),
     ("_backward_BatchNorm", "norms:backward_batch_norm"),
+    *((f"_contrib_{name}", "norms:batch_norm") for name in ("BatchNormWithReLU", "SyncBatchNorm")),
+    *((f"_backward_contrib_{name}", "norms:backward_batch_norm") for name in ("BatchNormWithReLU", "SyncBatchNorm")),
     ("LayerNorm", "norms:layer_norm"),
     ("_backward_LayerNorm", "norms:backward_layer_norm"),
     *((name, "norms:grouped_norm") for name in ("GroupNorm", "InstanceNorm")),
@@ -99,6 +110,37 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("_backward_norm", "reduce:backward_norm"),
     ("multi_sum_sq", "reduce:sums_of_squares"),
     *((f"_{name}", f"fill:{name}") for name in ("arange", "linspace", "eye")),
+    ("_contrib_arange_like", "fill:arange_like"),
+    ("_contrib_allclose", "closeness:allclose"),
+    ("_ravel_multi_index", "places:ravel"),
+    ("_unravel_index", "places:unravel"),
+    ("_contrib_index_array", "places:indices"),
+    ("shape_array", "places:shape_array"),
+    ("size_array", "places:size_array"),
+    ("reset_arrays", "places:reset"),
+    ("amp_multicast", "places:cast_all"),
+    ("_contrib_index_copy", "places:replace"),
+    ("_backward_contrib_index_copy", "places:backward_replace"),
+    ("_onehot_encode", "places:mark"),
+    ("fill_element_0index", "places:put"),
+    ("_linalg_extractdiag", "places:take_diagonal"),
+    ("_linalg_makediag", "places:make_diagonal"),
+    ("_linalg_extracttrian", "places:take_triangle"),
+    ("_linalg_maketrian", "places:make_triangle"),
+    ("khatri_rao", "places:kronecker"),
+    ("_np_cumsum", "places:running_sum"),
+    ("_backward_np_cumsum", "places:backward_running_sum"),
+    *((f"_linalg_{name}", "linalg:gemm") for name in ("gemm", "gemm2")),
+    *((f"_linalg_{name}", f"linalg:{name}") for name in ("syrk", "trmm")),
+    ("_linalg_inverse", "factor:inverse"),
+    *((f"_linalg_{name}", "factor:determinant") for name in ("det", "slogdet")),
+    ("_backward_linalg_slogdet", "factor:backward_logarithm"),
+    ("_linalg_potrf", "factor:cholesky"),
+    ("_backward_linalg_potrf", "factor:backward_cholesky"),
+    ("_linalg_potri", "factor:inverse_of_product"),
+    ("_linalg_trsm", "factor:solve"),
+    ("_linalg_sumlogdiag", "linalg:sum_of_logarithms"),
+    ("_backward_linalg_sumlogdiag", "linalg:backward_sum_of_logarithms"),
     ("diag", "moves:diag"),
     ("_backward_diag", "moves:backward_diag"),
     ("SequenceMask", "sequence:mask"),
@@ -113,9 +155,45 @@ KERNELS: tuple[tuple[str, str], ...] = (
     *((f"_{mixed}adamw_update", "optimizer:adamw") for mixed in ("", "mp_")),
     *((f"{mixed}lamb_update_phase1", "optimizer:lamb_direction") for mixed in ("", "mp_")),
     *((f"{mixed}lamb_update_phase2", "optimizer:lamb_step") for mixed in ("", "mp_")),
+    *((f"_multi_{mixed}adamw_update", "optimizer_several:adamw") for mixed in ("", "mp_")),
+    *((f"_multi_{mixed}lamb_update", "optimizer_several:lamb") for mixed in ("", "mp_")),
+    ("multi_lars", "optimizer_several:lars"),
+    ("_contrib_group_adagrad_update", "optimizer_several:group_adagrad"),
     *((name, "optimizer:all_finite") for name in ("all_finite", "multi_all_finite")),
     ("ROIPooling", "regions:roi_pooling"),
     ("_backward_ROIPooling", "regions:backward_roi_pooling"),
+    *((f"_contrib_{kind}ROIAlign", "aligned:align") for kind in ("", "R")),
+    *((f"_backward_contrib_{kind}ROIAlign", "aligned:backward_align") for kind in ("", "R")),
+    ("_contrib_PSROIPooling", "aligned:position_sensitive"),
+    ("_backward_contrib_PSROIPooling", "aligned:backward_position_sensitive"),
+    ("GridGenerator", "sampling:grid"),
+    ("_backward_GridGenerator", "sampling:backward_grid"),
+    ("BilinearSampler", "sampling:sample"),
+    ("_backward_BilinearSampler", "sampling:backward_sample"),
+    ("SpatialTransformer", "sampling:transform"),
+    *((f"_contrib_{name}", "sampling:resize") for name in ("BilinearResize2D", "AdaptiveAvgPooling2D")),
+    *((f"_backward_contrib_{name}", "sampling:backward_resize")
+      for name in ("BilinearResize2D", "AdaptiveAvgPooling2D")),
+    ("_contrib_box_iou", "boxes:overlap"),
+    ("_contrib_box_encode", "boxes:encode"),
+    ("_contrib_box_decode", "boxes:decode"),
+    ("_contrib_box_nms", "boxes:suppress"),
+    ("_backward_contrib_box_nms", "boxes:backward_suppress"),
+    ("_image_to_tensor", "images:to_tensor"),
+    ("_image_normalize", "images:normalize"),
+    ("_backward_image_normalize", "images:backward_normalize"),
+    ("_image_crop", "images:crop"),
+    ("_backward_image_crop", "images:backward_crop"),
+    ("_image_resize", "images:resize"),
+    *((f"_image_flip_{way}", "images:flip") for way in ("left_right", "top_bottom")),
+    *((f"_image_random_flip_{way}", "images:maybe_flip") for way in ("left_right", "top_bottom")),
+    *((f"_image_random_{what}", "images:change") for what in ("brightness", "contrast", "saturation", "hue")),
+    ("_image_random_color_jitter", "images:jitter"),
+    ("_image_adjust_lighting", "images:lighting"),
+    ("_image_random_lighting", "images:lighting"),
+    ("im2col", "columns:im2col"),
+    ("_backward_im2col", "columns:col2im"),
+    ("col2im", "columns:col2im"),
     ("Pooling", "pooling:pool"),
     ("_backward_Pooling", "pooling:backward_pool"),
     *((f"{kind}_contrib_interleaved_matmul_{pair}_{what}", f"attention:{make}")
@@ -133,8 +211,12 @@ KERNELS: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 
 
+#: modules whose operators are products, or made of them
+CUBLAS = ("attention:", "product:", "rnn:", "linalg:gemm", "linalg:syrk", "linalg:trmm")
+
+
 def register_kernels(registry: Any) -> None:
     """Adds the kernels of single operators."""
     for op, make in KERNELS:
-        variant = "cublas" if make.split(":")[0] in ("attention", "product", "rnn") else "nvrtc"
+        variant = "cublas" if make.startswith(CUBLAS) else "nvrtc"
         registry.add(op, "gpu", variant, f"{__package__}.{make}")

@@ -123,7 +123,7 @@ def launch(
     function : str
         `pooling::forward` is that of `mx_operators_cuda/pooling.cuh`.
     types : sequence of str
-        Its template arguments.
+        Its template arguments; none if it is no template.
     threads : int
         Threads that have something to do.
     barriers : bool
@@ -136,7 +136,7 @@ def launch(
     symbol = f"{elementwise.symbol(name)}_{function.split('::')[-1]}"
     texts, parameters = _texts(arguments, 0)
     given = [f"p{i}" for i in range(len(parameters))]
-    called = ", ".join(texts)
+    called, kinds = ", ".join(texts), f"<{', '.join(types)}>" if types else ""
     for i in reversed(range(len(given))):
         called = called.replace(f"{{{i}}}", given[i])
     declared = ", ".join(f"{kind} {p}" for (kind, _), p in zip(parameters, given, strict=True))
@@ -146,7 +146,7 @@ def launch(
         "",
         f'extern "C" __global__ void __launch_bounds__({block}, {blocks})',
         f"{symbol}({declared}) {{",
-        f"  mx::{function}<{', '.join(types)}>({called});",
+        f"  mx::{function}{kinds}({called});",
         "}",
         "",
     ]

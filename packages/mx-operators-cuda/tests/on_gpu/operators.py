@@ -17,7 +17,7 @@ from testkit.device_memory import GpuBench
 from testkit.gpu_kernels import compare
 
 CLIP = {"ftml_update": "clip_grad"}
-MORE = {"ftml_update": {"t": 3}}
+MORE = {"ftml_update": {"t": 3}, "_sparse_adagrad_update": {"wd": 0.0}}
 #: a second moment that exceeds the square of the first
 STATES = {"rmspropalex_update": [(7, 5), np.full((7, 5), 2.0)]}
 TIES = np.array([[1.0, 3, 3, 2], [5, 5, 5, 5], [0, -1, -1, 0]])
@@ -64,7 +64,8 @@ CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
     "_random_randint": [({"low": -5, "high": 1000, "shape": (13,)}, []),
                         ({"low": -(2**40), "high": 2**62, "shape": (4,), "dtype": "int64"}, [])],
     "Dropout": [({"p": 0.3}, [(13, 7)]), ({"p": 0}, [(5,)]), ({"p": 1, "mode": "always"}, [(5,)])],
-    "transpose": [({}, [X]), ({"axes": (1, 2, 0)}, [(3, 4, 5)]), ({}, [(0, 3)])],
+    "transpose": [({}, [X]), ({"axes": (1, 2, 0)}, [(3, 4, 5)]), ({}, [(0, 3)]),
+                  ({}, [(40, 17)]), ({"axes": (1, 3, 0, 2)}, [(2, 3, 20, 33)])],  # by tiles
     "SwapAxis": [({"dim1": 0, "dim2": 2}, [(3, 4, 5)])],
     "reverse": [({"axis": axis}, [(3, 4, 5)]) for axis in ((0, 2), (0, 0), (0, 1, -3))],
     "slice": [({"begin": (1, None), "end": (None, -1), "step": (1, 2)}, [(4, 7)]), ({"begin": (3,), "end": (0,), "step": (-1,)}, [(4, 7)])],
@@ -91,6 +92,7 @@ CASES: dict[str, list[tuple[dict[str, Any], list[Any]]]] = {
     "multi_all_finite": [({"num_arrays": 2}, [(9000,), np.array([1.0, -np.inf])]), ({"num_arrays": 2}, [(3,), (0,)])],
     "multi_sum_sq": [({"num_arrays": 2}, [(3, 4), (9000,)])],
     "_arange": [({"start": 2, "stop": 9, "step": 1.5, "repeat": 2}, []), ({"start": 5, "dtype": "int32"}, [])],
+    "_contrib_arange_like": [({"start": 2, "step": 0.5, "repeat": 2}, [(3, 4)]), ({"axis": 1}, [(3, 4)])],
     "_linspace": [({"start": -1, "stop": 2, "num": 7}, []), ({"start": 1, "stop": 2, "num": 4, "endpoint": False}, [])],
     "_eye": [({"N": 3, "M": 5, "k": -1}, [])],
     "SequenceMask": [({"use_sequence_length": True, "value": 7}, [(4, 3, 2), LENGTHS]), ({}, [(4, 3)]),
@@ -146,7 +148,10 @@ def bench() -> GpuBench:
 
 def test_every_kernel_has_cases() -> None:
     """Here or in the file of its family."""
-    elsewhere = {"attention", "convolution", "ctc", "indexing", "losses", "pooling", "regions", "rnn", "sort"}
+    elsewhere = {
+        "aligned", "attention", "boxes", "closeness", "columns", "convolution", "ctc", "density", "factor", "images",
+        "indexing", "linalg", "losses", "optimizer_several", "places", "pooling", "regions", "rnn", "samplers", "sampling", "sort",
+    }  # fmt: skip
     others = ("mixed_update", "multi_update", "preloaded_update", "adamw", "lamb_direction", "lamb_step")
     masters = {name for name, make in KERNELS if make in {f"optimizer:{other}" for other in others}}
     layers = {name for name, make in KERNELS if make.startswith("norms:") and name not in CASES}

@@ -236,6 +236,26 @@ MX_ROUNDING(ceil, ::ceilf, ::ceil)
 MX_ROUNDING(trunc, ::truncf, ::trunc)
 #undef MX_ROUNDING
 
+// Of integers exact, and wraps as products do. What a negative exponent gives is truncated; that of 0 is the lowest number.
+template <class T> __device__ inline T power(T a, T b) {
+  if constexpr (is_same<T, float>) {
+    return ::powf(a, b);
+  } else if constexpr (is_same<T, double>) {
+    return ::pow(a, b);
+  } else {
+    if (b < 0) {
+      if (a == 0) return convert<T>(-infinity<double>());
+      return a == 1 || a == -1 ? ((b & 1) != 0 ? a : T(1)) : T(0);
+    }
+    unsigned long long result = 1, factor = static_cast<unsigned long long>(a);
+    for (T left = b; left != 0; left >>= 1) {
+      if ((left & 1) != 0) result *= factor;
+      factor *= factor;
+    }
+    return static_cast<T>(result);
+  }
+}
+
 // ---- functions without an integer meaning: integers go through double and are truncated ----
 
 #define MX_UNARY(name, single, wide)                                              \
@@ -249,7 +269,6 @@ MX_ROUNDING(trunc, ::truncf, ::trunc)
     else return convert<T>(wide(static_cast<double>(a), static_cast<double>(b))); \
   }
 
-MX_BINARY(power, ::powf, ::pow)
 MX_BINARY(hypot, ::hypotf, ::hypot)
 MX_BINARY(arctan2, ::atan2f, ::atan2)
 MX_UNARY(sqrt, ::sqrtf, ::sqrt)
