@@ -14,6 +14,8 @@ namespace mx::kv {
 namespace {
 
 constexpr size_t kLine = 64;            // bytes: parts begin at multiples
+constexpr size_t kPace = 2;             // chunks that a worker may have written before the others are with it
+constexpr int64_t kPatience = 50'000;   // nanoseconds that it waits for them then
 constexpr size_t kStream = 1 << 20;     // bytes of an item from which its targets are written past the caches
 
 static_assert(Window::kChunk % kLine == 0);
@@ -71,8 +73,8 @@ void add(int32_t dtype, const std::vector<const void*>& sources, const std::vect
 
 // Takes chunks through the window: each worker writes what the others are to add, adds its own part of what the others
 // have written, and takes the sums of the other parts.  It does what is possible, the last of these first: where workers
-// keep pace, a chunk is done while it is in the caches; and where the system lets one of them run for a while, that one
-// goes ahead instead of waiting for the others.
+// keep pace, a chunk is done while it is in the caches.  One that is ahead looks for the others for a while, so that they
+// come closer; if the system lets them not run, it goes ahead.
 class Passage {
  public:
   Passage(Window& window, const std::vector<Item>& items, const std::function<void(size_t)>& done)
@@ -80,14 +82,22 @@ class Passage {
         rank_(window.rank()), workers_(window.workers()) {}
 
   bool run() {
-    const auto ready = [this] { return can_take() || can_add() || can_write(); };
+    const auto closer = [this] { return can_take() || can_add(); };
+    const auto ready = [this, closer] { return closer() || can_write(); };
+    bool alone = false;  // the others do not run
     while (taken_ < chunks_.size()) {
       if (can_take()) {
         take();
+        alone = false;
       } else if (can_add()) {
         add_part();
+        alone = false;
       } else if (can_write()) {
-        write();
+        if (written_ - added_ < kPace || alone) {
+          write();
+        } else {
+          alone = !window_.look(closer, kPatience);
+        }
       } else if (!window_.wait(ready)) {
         return false;
       }

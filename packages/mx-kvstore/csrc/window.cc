@@ -13,6 +13,7 @@
 #include <cstring>
 #include <ctime>
 #include <string>
+#include <thread>
 
 #include "mx_core/failure.hpp"
 
@@ -30,7 +31,8 @@ namespace {
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 
-constexpr int kLooks = 64;                         // without sleeping: a fraction of what it takes to fall asleep
+constexpr int kLooks = 64;                         // at least, without sleeping: a fraction of what it takes to sleep
+constexpr int64_t kAwake = 20 * 1000;              // nanoseconds of looks, where every worker has a processor
 constexpr int64_t kNap = 100 * 1000 * 1000;        // nanoseconds after which a sleeper looks anyway
 
 size_t rounded(size_t bytes) noexcept { return (bytes + 127) / 128 * 128; }
@@ -72,7 +74,8 @@ size_t Window::bytes(int64_t workers) noexcept {
   return static_cast<size_t>(workers) * (rounded(sizeof(Place)) + tables + kSlots * (kChunk + shard_bytes(workers)));
 }
 
-Window::Window(int file, int64_t rank, int64_t workers) : rank_(rank), workers_(workers) {
+Window::Window(int file, int64_t rank, int64_t workers)
+    : rank_(rank), workers_(workers), crowded_(workers > static_cast<int64_t>(std::thread::hardware_concurrency())) {
   if (workers < 1 || rank < 0 || rank >= workers) {
     throw Error(MX_ERROR_VALUE, "[KVStore] rank: expected one of " + std::to_string(workers) + ", got " +
                                     std::to_string(rank));
@@ -171,11 +174,19 @@ uint64_t Window::least(Mark mark) const noexcept {
 
 bool Window::reached(Mark mark, uint64_t value) const noexcept { return least(mark) >= value; }
 
-bool Window::wait(const std::function<bool()>& ready, int64_t nanoseconds) {
-  for (int look = 0; look < kLooks; ++look) {
-    if (ready()) return true;
-    pause_briefly();
+bool Window::look(const std::function<bool()>& ready, int64_t nanoseconds) const {
+  const int64_t end = crowded_ ? 0 : now() + nanoseconds;
+  for (;;) {
+    for (int look = 0; look < kLooks; ++look) {
+      if (ready()) return true;
+      pause_briefly();
+    }
+    if (stopped() || now() >= end) return false;
   }
+}
+
+bool Window::wait(const std::function<bool()>& ready, int64_t nanoseconds) {
+  if (look(ready, nanoseconds < 0 ? kAwake : std::min(nanoseconds, kAwake))) return true;
   Place& mine = place(rank_);
   const int64_t end = nanoseconds < 0 ? INT64_MAX : now() + nanoseconds;
   for (;;) {

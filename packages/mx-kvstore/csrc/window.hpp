@@ -63,6 +63,9 @@ class Window {
   void publish(Mark mark, uint64_t value) noexcept;
   // Whether all others have come so far.
   bool reached(Mark mark, uint64_t value) const noexcept;
+  // Looks, without sleeping, until what others publish makes `ready()` true; false after so many nanoseconds, or sooner
+  // where workers have to share processors.
+  bool look(const std::function<bool()>& ready, int64_t nanoseconds) const;
   // Waits until what others publish makes `ready()` true; false when stopped or after so many nanoseconds (< 0: without
   // limit).
   bool wait(const std::function<bool()>& ready, int64_t nanoseconds = -1);
@@ -79,6 +82,7 @@ class Window {
   size_t first_free(Slot kind) const noexcept;
 
   const int64_t rank_, workers_;
+  const bool crowded_;  // there are more workers than processors
   char* memory_ = nullptr;
   uint64_t chunks_ = 0, turns_ = 0;
   uint64_t held_[2][kSlots] = {};  // by each slot: the number of the chunk after it, or 0

@@ -152,6 +152,23 @@ void codes_and_first_values_of_many_items(int64_t workers) {
   });
 }
 
+void a_worker_whose_others_do_not_run_goes_ahead() {
+  with_workers(2, [](Window& window) {
+    constexpr uint64_t ahead = Window::kSlots;
+    if (window.rank() == 1) {
+      CHECK(window.wait([&] { return window.reached(Mark::kWritten, ahead); }, 60 * kSecond));
+    }
+    std::vector<float> values((ahead + 3) * Window::kChunk / sizeof(float), static_cast<float>(window.rank() + 1));
+    Item item;
+    item.dtype = MX_FLOAT32;
+    item.bytes = values.size() * sizeof(float);
+    item.send = reinterpret_cast<const char*>(values.data());
+    item.targets = {values.data()};
+    CHECK(exchange(window, {item}, [](size_t) {}));
+    CHECK(std::all_of(values.begin(), values.end(), [](float value) { return value == 3.0F; }));
+  });
+}
+
 void a_window_that_is_stopped_ends_its_waits() {
   with_workers(2, [](Window& window) {
     if (window.rank() == 1) return;  // never comes
@@ -195,6 +212,7 @@ int main() {
       {"terms of one worker", a_worker_is_not_too_far_ahead_of_itself},
       {"codes and first values of 2 workers", [] { codes_and_first_values_of_many_items(2); }},
       {"codes and first values of 5 workers", [] { codes_and_first_values_of_many_items(5); }},
+      {"a worker whose others do not run", a_worker_whose_others_do_not_run_goes_ahead},
       {"a window that is stopped", a_window_that_is_stopped_ends_its_waits},
       {"what does not fit", what_does_not_fit_is_refused},
   });
