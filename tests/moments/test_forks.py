@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A forked child works, whatever the parent was at; thirteen situations, a few forks each by default, 67 nightly."""
+"""A forked child works, whatever the parent was at; fourteen situations, a few forks each by default, 67 or 300 nightly."""
 
 from __future__ import annotations
 
@@ -150,6 +150,29 @@ def save():
 for _ in range(FORKS): child(save)
 """,
 }
+
+
+#: three threads run an executor each, and one cached operator; the child goes on with all of them
+PROGRAMS = """
+import mx
+data, weight = mx.nd.ones((2, 4)), mx.nd.ones((2, 4)) * 0.5
+net = mx.sym.FullyConnected(mx.sym.Variable("data"), mx.sym.Variable("weight"), num_hidden=2, no_bias=True)
+executors = [net.bind(mx.cpu(), {"data": data, "weight": weight}) for _ in range(3)]
+called = mx.nd.CachedOp(net)
+def both(executor):
+    executor.forward(is_train=False)
+    for found in (executor.outputs[0], called(data, weight)): assert found.asnumpy().tolist() == [[2, 2]] * 2
+for executor in executors: both(executor)
+ends = [beside(lambda executor=executor: both(executor), 1) for executor in executors]
+for _ in range(FORKS): child(lambda: [both(executor) for executor in executors * 5])
+for end in ends: end()
+"""
+
+
+@pytest.mark.parametrize("forks", counted(3, 300))
+def test_the_child_goes_on_with_programs_that_other_threads_were_in(forks: int) -> None:
+    done = run(HEAD + PROGRAMS + "\nprint('all is well')", forks, timeout=60 + 20 * forks)
+    assert done.returncode == 0 and "all is well" in done.stdout, done.stderr + done.stdout
 
 
 @pytest.mark.parametrize("forks", counted(3, 67))
