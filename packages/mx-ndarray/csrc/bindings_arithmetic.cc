@@ -96,7 +96,14 @@ bool as_number(PyObject* object, double* number) {
 // True for an integer that the array's type holds and a double does not: scalars travel as doubles.
 bool is_exact_integer(const Array& array, PyObject* number) noexcept {
   if (array.dtype() != MX_INT64 && array.dtype() != MX_UINT64) return false;
-  if (PyLong_Check(number) == 0) return false;
+  py::object index;  // of a NumPy integer
+  if (PyLong_Check(number) == 0) {
+    if (PyIndex_Check(number) == 0) return false;
+    index = py::reinterpret_steal<py::object>(PyNumber_Index(number));
+    PyErr_Clear();
+    if (!index) return false;
+    number = index.ptr();
+  }
   constexpr int64_t kExact = int64_t{1} << 53;
   int overflow = 0;
   const int64_t value = PyLong_AsLongLongAndOverflow(number, &overflow);

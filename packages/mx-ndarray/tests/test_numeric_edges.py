@@ -109,6 +109,32 @@ def test_integers_that_float64_rounds_are_exact_wherever_a_number_goes(kind: str
     assert nd.minimum(number, array).asnumpy().tolist() == np.minimum(array.asnumpy(), number).tolist()
 
 
+@pytest.mark.parametrize("made", [int, np.int64], ids=["int", "int64"])
+def test_arithmetic_with_integers_that_float64_rounds_is_exact(made: type) -> None:
+    number = 2**53 + 1
+    one, same = nd.array([1], dtype="int64"), nd.array(np.array([number]), dtype="int64")
+    results = (
+        one + made(number),
+        made(number) + one,
+        one * made(number),
+        same - made(number),
+        same % made(number),
+    )
+    assert [int(y.asscalar()) for y in results] == [number + 1, number + 1, number, 0, 0]
+    assert [int(y.asscalar()) for y in (same == made(number), one >= made(number))] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "expected"),
+    [
+        ("uint8", [12, 16], 20), ("int8", [60, 80], 100), ("int32", [60000, 80000], 100000),
+        ("int64", [3 * 10**9, 4 * 10**9], 5 * 10**9),
+    ],
+)  # fmt: skip
+def test_norms_of_integers_are_truncated_once(kind: str, values: list[int], expected: int) -> None:
+    assert nd.norm(nd.array(np.array(values), dtype=kind)).asscalar() == expected
+
+
 def test_numbers_beyond_the_type_are_as_before() -> None:
     assert nd.full((1,), 2**53 + 1).asnumpy().tolist() == [float(np.float32(2**53))]
     assert nd.full((1,), True, dtype="int64").asnumpy().tolist() == [1]

@@ -247,6 +247,22 @@ MX_RARE(Digamma, digamma)
 struct Pow {
   static float apply(float a, float b) { return std::pow(a, b); }
   static double apply(double a, double b) { return std::pow(a, b); }
+  // Exact, and wraps as products do. What a negative exponent gives is truncated; that of 0 is the lowest number.
+  template <class T>
+  static T apply(T base, T exponent) {
+    if (exponent < 0) {
+      if (base == 0) return truncated<T>(-1e30);
+      return base == 1 || base == -1 ? ((exponent & 1) != 0 ? base : T(1)) : T(0);
+    }
+    using Bits = std::make_unsigned_t<T>;
+    Bits result = 1;
+    auto factor = static_cast<Bits>(base);
+    for (auto left = static_cast<Bits>(exponent); left != 0; left >>= 1) {
+      if ((left & 1) != 0) result *= factor;
+      factor *= factor;
+    }
+    return static_cast<T>(result);
+  }
 };
 struct Hypot {
   static float apply(float a, float b) {  // squares of float32 numbers do not overflow in double

@@ -179,6 +179,7 @@ void put_common(Loop (&t)[kOpcodes][kForms]) {
   put_binary<T, Mul>(t, MX_OP_MUL);
   put_binary<T, Div>(t, MX_OP_DIV);
   put_binary<T, Mod>(t, MX_OP_MOD);
+  put_binary<T, Pow>(t, MX_OP_POW);
   put_binary<T, Maximum>(t, MX_OP_MAXIMUM);
   put_binary<T, Minimum>(t, MX_OP_MINIMUM);
   put_binary<T, Eq>(t, MX_OP_EQ);
@@ -235,7 +236,6 @@ void put_streamed(Loop (&t)[kOpcodes][kForms]) {
 // As: the function itself for floating point, ThroughDouble<function> for integers.
 template <class T, template <class> class As>
 void put_real(Loop (&t)[kOpcodes][kForms]) {
-  put_binary<T, As<Pow>>(t, MX_OP_POW);
   put_binary<T, As<Hypot>>(t, MX_OP_HYPOT);
   put_binary<T, As<Arctan2>>(t, MX_OP_ARCTAN2);
   put_unary<T, As<Sqrt>>(t, MX_OP_SQRT);

@@ -23,7 +23,6 @@ LIBRARY_DIFFERS = {
     Opcode.GAMMALN,
     Opcode.DIGAMMA,
     Opcode.TANH,
-    Opcode.POW,
 }  # in the last digit, seen by integers
 SPECIAL = (
     0.0,
@@ -287,3 +286,21 @@ def test_refusals() -> None:
     plan = native.expression_plan(add.serialized, [((3,), 0)] * 2, [((3,), 0)])
     with pytest.raises(ShapeError, match="12 bytes"):
         run(plan, [np.zeros(3, np.float32), np.zeros(4, np.float32)], [np.zeros(3, np.float32)], [1])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_powers_of_integers_are_exact_and_wrap(dtype: str) -> None:
+    kind = np.dtype(dtype)
+    base = np.array([3, 3, 2, 7, -3, 1, -1, 5, 94906267, 0, 2], np.int64).astype(kind)
+    exponent = np.array([34, 41, 31, 0, 21, 100, 63, 3, 2, 0, 64], np.int64).astype(kind)
+    expected = [int(b) ** int(e) % 2 ** (8 * kind.itemsize) for b, e in zip(base, exponent, strict=True)]
+    expected = np.array(expected, np.uint64).astype(kind)
+    np.testing.assert_array_equal(evaluated(trace(X.power, 2), [base, exponent], [base.dtype])[0], expected)
+    np.testing.assert_array_equal(evaluate(trace(X.power, 2), [base, exponent])[0], expected)
+
+
+def test_negative_exponents_of_integers_are_truncated() -> None:
+    base, exponent = np.array([1, -1, -1, 2, -5, 0], np.int64), np.array([-3, -3, -2, -1, -2, -1], np.int64)
+    expected = [1, -1, 1, 0, 0, np.iinfo(np.int64).min]
+    np.testing.assert_array_equal(evaluated(trace(X.power, 2), [base, exponent], [base.dtype])[0], expected)
+    np.testing.assert_array_equal(evaluate(trace(X.power, 2), [base, exponent])[0], expected)

@@ -112,6 +112,19 @@ def _divide_integers(a: Array, b: Array) -> Array:
     return np.where(b == 0, np.zeros_like(a), quotient + inexact.astype(a.dtype))
 
 
+def _power_of_integers(base: Array, exponent: Array) -> Array:
+    """Exact, wrapping around; what a negative exponent gives is truncated, and that of 0 is the lowest number."""
+    import numpy as np
+
+    result, factor, left = np.ones_like(base + exponent), base, np.maximum(exponent, 0)
+    while left.any():
+        result = np.where(left & 1, result * factor, result)
+        factor, left = factor * factor, left >> 1
+    ends = (exponent >= 0, base == 0, base == 1, base == -1)
+    values = (result, np.iinfo(base.dtype).min, 1, 1 - 2 * (exponent & 1))
+    return np.select(ends, values, 0)
+
+
 def _round_half_away(x: Array) -> Array:
     import numpy as np
 
@@ -231,6 +244,8 @@ def _step(
         return np.asarray(table[opcode](*read)).astype(compute)
     if opcode is Opcode.DIV:
         return _divide_integers(*read)
+    if opcode is Opcode.POW:
+        return _power_of_integers(*read).astype(compute)
     if opcode in _INTEGER_IDENTITIES:
         return read[0]
     if opcode in _KEEPS_INTEGERS:

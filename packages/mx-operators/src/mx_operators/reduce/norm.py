@@ -41,6 +41,8 @@ class Norm(Operator[NormParam]):
     def reference(self, p: NormParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         x = wide(inputs[0])
         axes = reduced_axes(p, x.ndim)
+        if p.ord == 2 and x.dtype.kind in "iu":
+            x = x.astype(np.float64)  # squares would wrap around
         y = np.abs(x).sum(axes) if p.ord == 1 else np.sqrt(np.square(x).sum(axes))
         shape = kept_shape(x.shape, axes) if p.keepdims else dropped_shape(x.shape, axes)
         dtype = dtypes.numpy_dtype(dtypes.code(p.out_dtype)) if p.out_dtype else inputs[0].dtype

@@ -236,7 +236,8 @@ MX_ROUNDING(ceil, ::ceilf, ::ceil)
 MX_ROUNDING(trunc, ::truncf, ::trunc)
 #undef MX_ROUNDING
 
-// Of integers exact, and wraps as products do. What a negative exponent gives is truncated; that of 0 is the lowest number.
+// Of integers exact, and wraps as products do. What a negative exponent gives is truncated; that of 0 is the lowest
+// number.
 template <class T> __device__ inline T power(T a, T b) {
   if constexpr (is_same<T, float>) {
     return ::powf(a, b);
