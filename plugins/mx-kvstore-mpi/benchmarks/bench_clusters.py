@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +124,8 @@ def show(name: str, predicted: float, measured: float) -> None:
     record(f"{name}, measured", 1e3 * measured, "ms")
 
 
-def inside() -> None:
-    """Workers of one machine."""
+def inside() -> Iterator[tuple[str, float, float]]:
+    """Of two and of four workers of one machine: what it is, and the predicted and the measured seconds."""
     from clusters.machine import Memory, exchange
 
     cores = len(os.sched_getaffinity(0))
@@ -135,33 +135,46 @@ def inside() -> None:
         # A program pushes its keys while processors are left for it.
         keys = two["keys"] * max(1.0, workers / cores)
         predicted = keys + exchange(workers, 4 * sum(INSIDE), cores, memory, targets=2)
-        show(f"{workers} workers, one machine", predicted, measured["exchange"])
+        yield f"{workers} workers, one machine", predicted, measured["exchange"]
 
 
-def among() -> None:
-    """Workers of several hosts."""
-    from clusters.hosts import Hosts, HostsError
+def among() -> Iterator[tuple[str, float, float]]:
+    """The same of two and of four hosts.
+
+    Raises
+    ------
+    HostsError  they cannot be made here
+    """
+    from clusters.hosts import Hosts
     from clusters.network import Link, run
     from clusters.schedules import parts
 
     link: Link | None = None
     for workers in (2, 4):
-        try:
-            with tempfile.TemporaryDirectory() as folder, Hosts(workers, Path(folder)) as hosts:
-                hosts.limit(RATE)
-                measured = launched(workers, hosts.options, PATH=hosts.path)
-        except HostsError as error:
-            print(f"hosts are left out: {error}")
-            return
+        with tempfile.TemporaryDirectory() as folder, Hosts(workers, Path(folder)) as hosts:
+            hosts.limit(RATE)
+            measured = launched(workers, hosts.options, PATH=hosts.path)
         link = link or Link(measured["rate"], latency=measured["latency"])
         nodes, ready = np.arange(workers), np.zeros(workers)
         predicted = sum(run(parts(nodes, 4 * each, link, measured["far"]), ready).end for each in AMONG)
-        show(f"{workers} hosts, {RATE / 1e6:g} MB/s", predicted, measured["exchange"])
+        yield f"{workers} hosts, {RATE / 1e6:g} MB/s", predicted, measured["exchange"]
+
+
+def main() -> None:
+    """Prints the records."""
+    from clusters.hosts import HostsError
+
+    for each in inside():
+        show(*each)
+    try:
+        for each in among():
+            show(*each)
+    except HostsError as error:
+        print(f"hosts are left out: {error}")
 
 
 if __name__ == "__main__":
     if sys.argv[1:] in (["--inside"], ["--among"]):
         worker(sys.argv[1] == "--among")
     else:
-        inside()
-        among()
+        main()
