@@ -44,3 +44,18 @@ def test_steps_are_those_of_the_other_optimizer() -> None:
         weights.append((weight.asnumpy().tolist(), bias.asnumpy().tolist()))
     assert weights[0] == weights[1] == weights[2]
     assert isinstance(wrapped.default_opt, optimizer.SGD) and wrapped.default_opt.lr == wrapped.lr == 0.1
+
+
+def test_states_say_how_often_the_other_optimizer_has_updated() -> None:
+    gradients = [nd.array([n - 3.0, 1.0 / (n + 1)]) for n in range(6)]
+    weights = []
+    for stop in (6, 3):
+        updater, weight = optimizer.get_updater(_SVRGOptimizer("adam", learning_rate=0.1)), nd.zeros((2,))
+        for gradient in gradients[:stop]:
+            updater(0, gradient, weight)
+        resumed = optimizer.get_updater(_SVRGOptimizer("adam", learning_rate=0.1))
+        resumed.set_states(updater.get_states())
+        for gradient in gradients[stop:]:
+            resumed(0, gradient, weight)
+        weights.append(weight.asnumpy().tolist())
+    assert weights[0] == weights[1]

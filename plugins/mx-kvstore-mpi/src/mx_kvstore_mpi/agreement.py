@@ -14,7 +14,7 @@ from mx_core.errors import ArgumentError
 from mx_kvstore_mpi.errors import ProtocolError
 from mx_ndarray import NDArray
 from mx_train.lr_scheduler import LRScheduler
-from mx_train.optimizer import SGLD
+from mx_train.optimizer import SGLD, Optimizer
 
 #: what is done, then its details: shapes, types, settings
 Told = tuple[str, ...]
@@ -136,6 +136,8 @@ def _text(value: Any) -> str:
         return repr(value)
     if isinstance(value, LRScheduler):
         return f"{type(value).__name__} {_text(vars(value))}"
+    if isinstance(value, Optimizer):  # which another one asks, such as SVRG's
+        return ", ".join(of_optimizer(value))
     if isinstance(value, Mapping):
         found = sorted((_text(key), _text(each)) for key, each in value.items())
         return "{" + ", ".join(f"{key}: {each}" for key, each in found) + "}"

@@ -59,5 +59,10 @@ class _SVRGOptimizer(Optimizer):
 
     def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """Assigns or updates, by the name of the weight; asynchronous."""
-        self._chosen(index).update(index, weight, grad, state)
-        self._update_count(index)
+        chosen = self._chosen(index)
+        if chosen is self.aux_opt:
+            self._update_count(index)
+        else:  # which counts its updates here, where files of states have them from
+            chosen._index_update_count, chosen.num_update = self._index_update_count, self.num_update
+        chosen.update(index, weight, grad, state)
+        self.num_update = max(self.num_update, chosen.num_update)
