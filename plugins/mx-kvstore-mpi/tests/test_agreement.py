@@ -14,6 +14,7 @@ from mx_core.errors import ArgumentError, MXNetError
 from mx_kvstore.exchange import SUM, Exchange, parts_of, push, text_of
 from mx_kvstore_mpi.agreement import check_draws_nothing, differences, digest, of_optimizer, of_rates
 from mx_ndarray import NDArray
+from mx_train.optimizer.svrg import _SVRGOptimizer
 
 OVERTAKING = """
 import mx
