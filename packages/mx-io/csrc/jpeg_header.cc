@@ -154,7 +154,7 @@ bool read_header(const uint8_t* data, size_t size, Header& header) {
         return true;
       }
       case 0xE0:
-        jfif = jfif || (segment.left() >= 5 && std::memcmp(segment.at, "JFIF\0", 5) == 0);
+        jfif = jfif || (segment.left() >= 14 && std::memcmp(segment.at, "JFIF\0", 5) == 0);
         break;
       case 0xE1:
         if (!exif && segment.left() >= 6 && std::memcmp(segment.at, "Exif\0\0", 6) == 0) {
