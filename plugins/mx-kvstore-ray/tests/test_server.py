@@ -378,3 +378,17 @@ def test_a_server_is_profiled(folder: Path, tmp_path: Path) -> None:
     finally:
         profiler.set_config()
     assert (tmp_path / "rank0_servers.json").exists()
+
+
+def test_an_update_that_raises_is_not_repeated_by_the_next_server(folder: Path) -> None:
+    async def program() -> None:
+        job = Job(folder, 1)
+        await job.init("w", [1, 1])
+        await job.ask(0, "optimizer", n=1, optimizer=describe(mx.optimizer.GroupAdaGrad()))
+        with pytest.raises(RuntimeError, match="expected 2 axes"):
+            await job.push(0, 1, [1, 1])
+        job.kill()
+        assert (await job.ask(0, "rounds"))["rounds"] == [0]
+        assert (await job.ask(0, "pull", key="w")).tolist() == [1, 1]
+
+    run(program)
