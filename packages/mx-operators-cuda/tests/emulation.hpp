@@ -70,6 +70,7 @@ inline void __syncthreads();
 #include "mx_operators_cuda/boxes.cuh"
 #include "mx_operators_cuda/columns.cuh"
 #include "mx_operators_cuda/convolution.cuh"
+#include "mx_operators_cuda/correlation.cuh"
 #include "mx_operators_cuda/ctc.cuh"
 #include "mx_operators_cuda/factor.cuh"
 #include "mx_operators_cuda/fill.cuh"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
 import mx_core
 from mx_core import kernels, operators, plugins, services
@@ -57,6 +58,22 @@ def test_doctor_shows_what_is_found() -> None:
     lines = plugins.diagnostics()["operators_cuda"]
     assert set(lines) == {"NVIDIA driver", "GPUs", "Confirmed", "CuPy", "NVRTC", "cuBLAS"}
     assert lines["Confirmed"] == ledger.summary()
+
+
+def test_operators_without_a_kernel_name_themselves() -> None:
+    """`mx ops --all` says `gpu: none` of those that no generator and no registration knows, and of no other."""
+    from mx_core.cli import cli
+    from mx_core.operator.simple import Elementwise
+    from mx_operators_cuda.register import KERNELS
+
+    shown = CliRunner().invoke(cli, ["ops", "--all"])
+    assert shown.exit_code == 0
+    lines = {line.split()[0]: line for line in shown.output.splitlines() if "gpu:" in line}
+    ours = {name for name in operators.names() if operators.get(name).name in dict(KERNELS)}
+    ours |= {name for name in operators.names() if isinstance(operators.get(name), Elementwise)}
+    none = {name for name, line in lines.items() if line.endswith("gpu: none")}
+    assert "_linalg_syevd" in none and not none & ours
+    assert len(ours & set(lines)) > 500
 
 
 def test_every_elementwise_operator_has_a_kernel(nvrtc: object) -> None:

@@ -83,6 +83,8 @@ MORE: dict[str, tuple[dict[str, Any], list[Any]]] = {
         {"brightness": 0.1, "contrast": 0.1, "saturation": 0.1, "hue": 0.1}, [(4, 5, 3)],
     ),
     "_image_random_lighting": ({}, [(4, 5, 3)]),
+    "Correlation": ({}, [(2, 3, 6, 5)] * 2),
+    "_backward_Correlation": ({}, [(2, 9, 4, 3), (2, 3, 6, 5), (2, 3, 6, 5)]),
     "im2col": ({"kernel": (3, 3)}, [(2, 3, 5, 6)]),
     "col2im": ({"kernel": (3, 3), "output_size": (5, 6)}, [(2, 27, 12)]),
     "_sample_gamma": ({}, [(3,), (3,)]),

@@ -166,6 +166,8 @@ KERNELS: tuple[tuple[str, str], ...] = (
     *((f"_backward_contrib_{kind}ROIAlign", "aligned:backward_align") for kind in ("", "R")),
     ("_contrib_PSROIPooling", "aligned:position_sensitive"),
     ("_backward_contrib_PSROIPooling", "aligned:backward_position_sensitive"),
+    ("Correlation", "correlation:correlate"),
+    ("_backward_Correlation", "correlation:backward_correlate"),
     ("GridGenerator", "sampling:grid"),
     ("_backward_GridGenerator", "sampling:backward_grid"),
     ("BilinearSampler", "sampling:sample"),

@@ -7,8 +7,8 @@ Projections, bounds of the cell state, lengths of sequences and 16-bit types are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import ceil
+from dataclasses import dataclass, field, replace
+from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
@@ -33,6 +33,7 @@ _KINDS = {
     "gru": "mx::rnn::kGru",
 }
 _WRITE: Parameter = (Kind.UINT32, 1)
+_FLOAT32, _NARROW = 0, (dtypes.code("float16"), dtypes.code("bfloat16"))
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,9 @@ class Stack:
     def __post_init__(self) -> None:
         p: Any = self.call.params
         self.p: RNNParam = p
-        self.code = self.data.dtype
+        # tensors of 16 bits are widened before the first step and rounded after the last one
+        self.narrow = self.data.dtype in _NARROW
+        self.code = _FLOAT32 if self.narrow else self.data.dtype
         self.item = dtypes.itemsize(self.code)
         self.time, self.batch, self.inputs = self.data.shape
         self.units, self.ways = p.state_size, directions(p)
@@ -150,17 +153,57 @@ class Stack:
     def plan(self) -> Any:
         """The plan of the steps."""
         call = self.call
+        steps = self._widened() if self.narrow else self.steps
         return make_plan(
-            call.op.name, call.context, call.inputs, call.outputs, self.steps, scratch=self.scratch,
+            call.op.name, call.context, call.inputs, call.outputs, steps, scratch=self.scratch,
             random_blocks=call.random_blocks,
         )  # fmt: skip
+
+    def _widened(self) -> list[Launch | Product]:
+        """The steps on copies of all tensors in float32, between the casts of these."""
+        copies: dict[tuple[Kind, int], int] = {}
+        casts: dict[Kind, list[Launch | Product]] = {Kind.INPUT: [], Kind.OUTPUT: []}
+        for kind, specs in ((Kind.INPUT, self.call.inputs), (Kind.OUTPUT, self.call.outputs)):
+            for i, spec in enumerate(specs):
+                n = prod(spec.shape)
+                copy = self.memory(n)
+                copies[kind, i] = copy[1]
+                ends = [TensorSpec((n,), spec.dtype), TensorSpec((n,), self.code)]
+                reads = kind is Kind.INPUT
+                made = elementwise.kernel(
+                    "rnn_cast", elementwise.identity(), *([x] for x in ends[:: 1 if reads else -1])
+                )
+                assert made is not None
+                places: dict[Parameter, Parameter] = {
+                    (Kind.INPUT, 0): (kind, i) if reads else copy, (Kind.OUTPUT, 0): copy if reads else (kind, i),
+                    (Kind.REQUEST, 0): _WRITE if reads else (Kind.REQUEST, i),
+                }  # fmt: skip
+                casts[kind] += [made.taking(places)] if n else []
+
+        def moved(place: Parameter) -> Parameter:
+            if place[0] is Kind.REQUEST:
+                return _WRITE
+            at = copies.get((place[0], place[1]))
+            return place if at is None else (Kind.SCRATCH, at, place[2] if len(place) > 2 else 0)
+
+        steps: list[Launch | Product] = []
+        for step in self.steps:
+            if isinstance(step, Launch):
+                steps.append(replace(step, parameters=tuple(map(moved, step.parameters))))
+            else:
+                steps.append(replace(step, a=moved(step.a), b=moved(step.b), c=moved(step.c)))
+        return [*casts[Kind.INPUT], *steps, *casts[Kind.OUTPUT]]
 
 
 def _supported(call: KernelCall) -> bool:
     p: Any = call.params
     specs = (*call.inputs, *call.outputs)
     plain = p.projection_size is None and p.lstm_state_clip_min is None and p.lstm_state_clip_max is None
-    same = len({spec.dtype for spec in specs}) == 1 and specs[0].dtype in (0, 1)
+    same = len({spec.dtype for spec in specs}) == 1 and specs[0].dtype in (
+        _FLOAT32,
+        dtypes.code("float64"),
+        *_NARROW,
+    )
     return plain and not p.use_sequence_length and same and not any(spec.layout for spec in specs)
 
 

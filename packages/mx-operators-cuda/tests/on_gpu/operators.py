@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mx_core import dtypes, kernels
+from mx_core import dtypes, gpu, kernels
+from mx_core.errors import NoKernelError
 from mx_core.testing.case import Case, make_case
 from mx_operators_cuda import nvrtc
 from mx_operators_cuda.register import KERNELS, UPDATES
@@ -149,7 +150,7 @@ def bench() -> GpuBench:
 def test_every_kernel_has_cases() -> None:
     """Here or in the file of its family."""
     elsewhere = {
-        "aligned", "attention", "boxes", "closeness", "columns", "convolution", "ctc", "density", "factor", "images",
+        "aligned", "attention", "boxes", "closeness", "columns", "convolution", "correlation", "ctc", "density", "factor", "images",
         "indexing", "linalg", "losses", "optimizer_several", "places", "pooling", "regions", "rnn", "samplers", "sampling", "sort",
     }  # fmt: skip
     others = ("mixed_update", "multi_update", "preloaded_update", "adamw", "lamb_direction", "lamb_step")
@@ -285,6 +286,14 @@ def test_updates_with_moments(mixed: str, bench: GpuBench) -> None:
         for norms in (([4.0], [2.0]), ([0.0], [1.0])):
             given = [*own, *map(np.array, norms), *master]
             compare(bench, f"{mixed}lamb_update_phase2", {"lr": 0.1, **more}, given, dtype, requests=(1,))
+
+
+def test_an_operator_without_a_kernel_names_itself() -> None:
+    case = make_case("_linalg_syevd", {}, [(3, 3)])
+    with pytest.raises(
+        NoKernelError, match="'_linalg_syevd' on gpu.*neither mx-operators-cuda nor another plug-in"
+    ):
+        kernels.prepare(case.op, case.params, case.specs, case.outputs, gpu(0))
 
 
 def test_rates_need_no_other_kernels(bench: GpuBench, monkeypatch: pytest.MonkeyPatch) -> None:

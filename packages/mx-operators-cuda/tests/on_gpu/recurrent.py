@@ -38,13 +38,17 @@ def test_every_kernel_has_cases() -> None:
     assert here == names | {"RNN", "_backward_RNN", "_contrib_div_sqrt_dim"}
 
 
-@pytest.mark.parametrize("mode", ["lstm"] if FAKE else ["lstm", "gru", "rnn_tanh", "rnn_relu"])
-def test_stacks(mode: str, bench: GpuBench) -> None:
+@pytest.mark.parametrize(
+    ("mode", "dtype"),
+    [("lstm", "float32")] if FAKE else [
+        *((mode, "float32") for mode in ("lstm", "gru", "rnn_tanh", "rnn_relu")), ("lstm", "float16"), ("gru", "bfloat16")],
+)  # fmt: skip
+def test_stacks(mode: str, dtype: str, bench: GpuBench) -> None:
     """All of what is kept is as the reference says, so that a CPU's backward could read it."""
-    for params, shape in STACKS[: 3 if FAKE else None]:
+    for params, shape in STACKS[: 3 if FAKE else 1 if dtype != "float32" else None]:
         for is_train in (True, False) if "p" in params else (True,):
             given = {"state_size": 3, "mode": mode, **params}
-            case = compare(bench, "RNN", given, [shape], is_train=is_train)
+            case = compare(bench, "RNN", given, [shape], dtype, is_train=is_train)
             if params.get("p") == 1.0:
                 continue
             op = operators.get("RNN")
@@ -59,7 +63,9 @@ def test_stacks(mode: str, bench: GpuBench) -> None:
                 else rng.normal(size=known[name[:-5]].shape if name != "out_grad" else known["output"].shape)
                 for name in backward.inputs(case.params)
             ]
-            compare(bench, backward.name, given, inputs, is_train=is_train, requests=(WRITE, ADD, NULL))
+            compare(
+                bench, backward.name, given, inputs, dtype, is_train=is_train, requests=(WRITE, ADD, NULL)
+            )
 
 
 @pytest.mark.parametrize("what", sorted(ATTENTION))

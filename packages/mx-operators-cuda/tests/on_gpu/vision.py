@@ -50,6 +50,10 @@ MAPS: dict[str, list[Given]] = {
         ({"spatial_scale": 0.8, "output_dim": 2, "pooled_size": 3}, [(2, 18, 5, 6), PRESENT]),
         ({"spatial_scale": 1.0, "output_dim": 3, "pooled_size": 3, "group_size": 2}, [(2, 12, 5, 6), PRESENT]),
     ],
+    "Correlation": [
+        ({"kernel_size": 3, "max_displacement": 2, "pad_size": 3, "stride2": 2}, [(2, 3, 6, 5)] * 2),
+        ({"max_displacement": 1, "stride1": 2, "is_multiply": False}, [(1, 2, 6, 7)] * 2),
+    ],
     "im2col": [
         ({"kernel": (3, 2), "stride": (2, 1), "pad": (1, 1), "dilate": (1, 2)}, [(2, 3, 6, 5)]), ({"kernel": (3,)}, [(2, 3, 7)]),
         ({"kernel": (2, 1, 2), "stride": (1, 2, 2)}, [(1, 2, 3, 4, 5)]),
@@ -82,7 +86,7 @@ PLAIN: dict[str, list[Given]] = {
     "_image_random_lighting": [({"alpha_std": 0.1}, [x]) for x in (PHOTO, FLOATS)],
 }  # fmt: skip
 SAME = ("_image_flip", "_image_random_flip", "_image_crop", "im2col")
-HERE = ("aligned", "boxes", "columns", "images", "sampling")
+HERE = ("aligned", "boxes", "columns", "correlation", "images", "sampling")
 
 
 @pytest.fixture(scope="module")
