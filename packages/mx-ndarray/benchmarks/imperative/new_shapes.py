@@ -7,6 +7,7 @@ each one infers, chooses and prepares a kernel and makes what it needs of the en
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import statistics
@@ -76,36 +77,82 @@ def operators() -> dict[str, tuple[Callable[[int], tuple[Any, ...]], Call]]:
         "a[:, 1:3] = 1.0": (one, assign),
         "slice": (one, lambda a: nd.slice(a, begin=(0, 1), end=(2, 4))),
         "concat": (two, lambda a, b: nd.concat(a, b, dim=1)),
+        "stack": (two, nd.stack),
         "split": (one, lambda a: nd.split(a, num_outputs=2, axis=1)),
         "take": (lambda n: (numbers(n, 8), numbers(2)), nd.take),
         "one_hot": (lambda n: (numbers(n),), lambda a: nd.one_hot(a, depth=5)),
         "sgd_update": (two, lambda a, b: nd.sgd_update(a, b, lr=0.1, out=a)),
-        # the calls from here on make a primitive of oneDNN
-        "dot": (lambda n: (numbers(n, 8), numbers(8, 4)), nd.dot),
-        "softmax": (one, nd.softmax),
     }
 
 
-def microseconds(arguments: Callable[[int], tuple[Any, ...]], call: Call) -> float:
-    """The median of the calls."""
+def primitives() -> dict[str, tuple[Callable[[int], tuple[Any, ...]], Call]]:
+    """The same for calls that make a primitive of oneDNN."""
+    from mx_ndarray import nd
+
+    def image(n: int) -> tuple[Any, ...]:
+        return numbers(1, 2, n, 8), numbers(4, 2, 3, 3), numbers(4)
+
+    return {
+        "dot": (lambda n: (numbers(n, 8), numbers(8, 4)), nd.dot),
+        "softmax": (lambda n: (numbers(n, 8),), nd.softmax),
+        "FullyConnected": (
+            lambda n: (numbers(n, 8), numbers(4, 8), numbers(4)),
+            lambda x, w, b: nd.FullyConnected(x, w, b, num_hidden=4),
+        ),
+        "Convolution": (image, lambda x, w, b: nd.Convolution(x, w, b, kernel=(3, 3), num_filter=4)),
+    }
+
+
+def microseconds(
+    arguments: Callable[[int], tuple[Any, ...]], call: Call, library: LibraryTime | None = None
+) -> tuple[float, float]:
+    """The medians of the calls, and of their part in the library."""
     from mx_ndarray import nd
 
     given = [arguments(n) for n in range(FIRST, FIRST + NUMBER)]
     nd.waitall()
-    taken = []
+    taken, inside = [], []
     for each in given:
+        before = 0.0 if library is None else library.taken
         began = time.thread_time_ns()
         made = call(*each)
         taken.append((time.thread_time_ns() - began) / 1e3)
+        inside.append(0.0 if library is None else library.taken - before)
         del made
     nd.waitall()
-    return statistics.median(taken)
+    return statistics.median(taken), statistics.median(inside)
+
+
+class LibraryTime:
+    """Microseconds that the calling thread spends in native functions of the kernels for CPUs, which make plans."""
+
+    def __init__(self) -> None:
+        self.taken = 0.0
+        self.native = sys.modules.get("mx_operators_cpu._native")
+        for name, function in vars(self.native).copy().items() if self.native is not None else ():
+            if inspect.isroutine(function):
+                setattr(self.native, name, self._timed(function))
+
+    def _timed(self, function: Call) -> Call:
+        def call(*args: object, **kwargs: object) -> object:
+            began = time.thread_time_ns()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.taken += (time.thread_time_ns() - began) / 1e3
+
+        return call
 
 
 def main() -> None:
-    """Measures all of them."""
+    """Measures all of them; of those that make a primitive also the part of the native plan, that is of oneDNN."""
     os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count()))
-    print(json.dumps({name: microseconds(*both) for name, both in operators().items()}), file=sys.stdout)
+    whole = {name: microseconds(*both)[0] for name, both in operators().items()}
+    library = LibraryTime()
+    inside: dict[str, float] = {}
+    for name, both in primitives().items():
+        whole[name], inside[name] = microseconds(*both, library)
+    print(json.dumps({"whole": whole, "library": inside}), file=sys.stdout)
 
 
 if __name__ == "__main__":
