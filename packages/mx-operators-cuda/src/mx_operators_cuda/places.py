@@ -75,17 +75,17 @@ def unravel(call: KernelCall) -> Any:
 
 
 def indices(call: KernelCall) -> Any:
-    """Of every element its indices."""
+    """Of every element its indices, axis by axis."""
     p: Any = call.params
     shape = call.inputs[0].shape
-    if len(shape) > _AXES or any(s.layout for s in call.outputs):
+    if any(s.layout for s in call.outputs):
         return None
-    chosen = tuple(range(len(shape))) if p.axes is None else tuple(a % len(shape) for a in p.axes)
-    if len(chosen) > _AXES:
-        return None
-    n = prod(shape)
-    arguments = [_into(call), written.number(n), _extents(chosen), _extents(shape)]
-    return _plan(call, _one(call, "indices", [], arguments, n if chosen else 0))
+    chosen = range(len(shape)) if p.axes is None else [axis % len(shape) for axis in p.axes]
+    n, steps = prod(shape), list[Launch]()
+    for place, axis in enumerate(chosen):
+        numbers = (n, len(chosen), place, shape[axis], prod(shape[axis + 1 :]))
+        steps += _one(call, "indices", [], [_into(call), *map(written.number, numbers)], n)
+    return _plan(call, steps)
 
 
 def _number(call: KernelCall, o: int, at: int, value: int) -> Launch:

@@ -51,29 +51,11 @@ template <class T> __device__ inline void unravel(const T* x, T* y, int request,
   }
 }
 
-// Of every element its indices along `chosen.axes` axes of an array.
-__device__ inline void indices(int64* y, int request, int64 n, const Extents& chosen, const Extents& e) {
+// Of each of n elements its index along one axis, which is number `place` of `axes` that are wanted.
+__device__ inline void indices(int64* y, int request, int64 n, int64 axes, int64 place, int64 extent, int64 inner) {
   const int64 step = int64(gridDim.x) * blockDim.x;
   for (int64 i = int64(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step) {
-    int64 at[kAxes];
-    int64 left = i;
-#pragma unroll
-    for (int a = kAxes - 1; a >= 0; --a) {
-      at[a] = 0;
-      if (a >= e.axes) continue;
-      at[a] = left % e.of[a];
-      left /= e.of[a];
-    }
-#pragma unroll
-    for (int k = 0; k < kAxes; ++k) {
-      if (k >= chosen.axes) break;
-      int64 value = 0;
-#pragma unroll
-      for (int a = 0; a < kAxes; ++a) {
-        if (a == chosen.of[k]) value = at[a];
-      }
-      store(y, i * chosen.axes + k, request, value);
-    }
+    store(y, i * axes + place, request, i / inner % extent);
   }
 }
 
