@@ -88,3 +88,4 @@ def test_shapes_of_numpy_at_the_top() -> None:
     with mx.np_shape(True):
         assert mx.is_np_shape()
     assert not mx.is_np_shape()
+    assert mx.is_np_array is mx.util.is_np_array and mx.is_np_array() is False

@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     from mx import runtime as runtime
     from mx import test_utils as test_utils
     from mx import util as util
+    from mx.util import is_np_array as is_np_array
     from mx_core import context as context
     from mx_core import plugins as plugins
     from mx_core.context import Context as Context
@@ -127,6 +128,7 @@ _PLACES: dict[str, str] = {
     "log": "mx.log",
     "registry": "mx.registry",
     "runtime": "mx.runtime",
+    "is_np_array": "mx.util:is_np_array",
     "is_np_shape": "mx_symbol.graph.shape_mode:is_np_shape",
     "np_shape": "mx_symbol.graph.shape_mode:np_shape",
     "set_np_shape": "mx_symbol.graph.shape_mode:set_np_shape",

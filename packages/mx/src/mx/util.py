@@ -15,8 +15,8 @@ from mx_core.errors import ArgumentError
 from mx_symbol.graph.shape_mode import is_np_shape, np_shape, set_np_shape, use_np_shape
 
 __all__ = [
-    "environment", "get_gpu_count", "getenv", "is_np_shape", "np_shape", "set_module", "set_np_shape", "setenv",
-    "use_np_shape",
+    "environment", "get_gpu_count", "getenv", "is_np_array", "is_np_shape", "np_shape", "set_module", "set_np_shape",
+    "setenv", "use_np_shape",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -66,6 +66,11 @@ def _put(values: Mapping[str, str | None]) -> None:
 def get_gpu_count() -> int:
     """The number of GPUs that can be used."""
     return num_gpus()
+
+
+def is_np_array() -> bool:
+    """False: no arrays of NumPy semantics are here, so that programs for both kinds take NDArrays."""
+    return False
 
 
 def set_module(module: str | None) -> Callable[[T], T]:
