@@ -112,15 +112,8 @@ def diagnostics() -> dict[str, str]:
         "GPUs": _gpus(found.gpus),
         "NVRTC": _nvrtc_line(),
         "cuBLAS": _blas_line(),
-        "Confirmed": _confirmed(),
         "CuPy": _cupy_version() or "not installed; only GPU kernels written in Python need it",
     }
-
-
-def _confirmed() -> str:
-    from mx_operators_cuda import ledger
-
-    return ledger.summary()
 
 
 def _gpus(count: int) -> str:

@@ -73,7 +73,8 @@ def mx_select_kernel(call: KernelCall, candidates: Sequence[Any]) -> None:
 
 @hookimpl
 def mx_diagnostics() -> dict[str, str]:
-    """Driver, GPUs and NVRTC of this machine."""
+    """Driver, GPUs and NVRTC of this machine, and which kernels a GPU has confirmed."""
     from mx_operators_cuda.device import diagnostics
+    from mx_operators_cuda.ledger import summary
 
-    return diagnostics()
+    return {**diagnostics(), "Confirmed": summary()}
