@@ -192,18 +192,17 @@ class Server:
         """Sums what was pushed, in the order of workers, and updates or replaces the value."""
         pushed = [value.pushed[source] for source in sorted(value.pushed)]
         value.free, value.pushed = value.pushed, {}
-        if value.merged is None:
+        updater = self._updaters.get(value.store)
+        if updater is None:
+            _sum(pushed, value.stored)
+            return
+        if value.merged is None or value.merged_array is None:
             value.merged = np.empty_like(value.stored)
             value.merged_array = _shared(value.merged, value.array.shape, value.array._dtype_code)
         _sum(pushed, value.merged)
-        updater = self._updaters.get(value.store)
-        if updater is None:
-            np.copyto(value.stored, value.merged)
-        else:
-            assert value.merged_array is not None
-            updater(value.key, value.merged_array, value.array)
-            value.merged_array.wait_to_write()
-            value.array.wait_to_read()
+        updater(value.key, value.merged_array, value.array)
+        value.merged_array.wait_to_write()
+        value.array.wait_to_read()
 
     # ---- compression ----
 
