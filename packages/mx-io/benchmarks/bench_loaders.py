@@ -91,9 +91,10 @@ def pythons(name: str) -> list[str]:
 
 
 def python_with(name: str) -> str | None:
-    """The first that can import what the loader needs."""
+    """The first that has what the loader needs."""
+    look = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({NEEDS[name][0]!r}) is None)"
     for python in pythons(name):
-        done = subprocess.run([python, "-c", f"import {NEEDS[name][0]}"], capture_output=True, check=False)
+        done = subprocess.run([python, "-c", look], capture_output=True, check=False)
         if done.returncode == 0:
             return python
     return None
@@ -130,7 +131,10 @@ def main() -> None:
             if python is None:
                 print(f"missing as a baseline: {NEEDS[name][1]}")
                 continue
-            loaders.append(Loader(python, name, folder, workers))
+            try:
+                loaders.append(Loader(python, name, folder, workers))
+            except RuntimeError as error:
+                print(f"missing as a baseline: {NEEDS[name][1]} ({error})")
         for _ in range(arguments.rounds):
             for loader in loaders:
                 loader.epoch()

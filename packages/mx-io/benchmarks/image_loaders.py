@@ -6,7 +6,8 @@
 FOLDER has photographs as `NNNN.jpg`, all of them in `all.rec`, and in `0.tar`, `1.tar`, ... for webdataset. A batch has
 50 images: crops of 8 to 100 % of the area, resized to 224 x 224, mirrored at random, normalized, as float32 planes
 (tf.data: rows of pixels, as TensorFlow has them). The first line that is printed has the seconds to the first batch,
-from the call that makes the loader; each other one those of an epoch, and its CPU seconds, children's too.
+from the call that makes the loader, after imports; each other one those of an epoch, and its CPU seconds, those of
+children too.
 
 It runs under the Python of the loader, MXNet's 3.8 also, and imports nothing of mx but for mx's own.
 """
@@ -184,6 +185,16 @@ LOADERS: dict[str, Make] = {
 }  # fmt: skip
 
 
+#: What is imported before the time counts.
+IMPORTS = {
+    "mx": ("mx_io.io", "mx_ndarray"), "mxnet": ("mxnet",),
+    "torch_pil": ("torch.utils.data", "torchvision.transforms", "PIL.Image"),
+    "torch_torchvision": ("torch.utils.data", "torchvision.transforms.v2", "torchvision.io"),
+    "webdataset": ("torch.utils.data", "torchvision.transforms", "PIL.Image", "webdataset"),
+    "tf_data": ("tensorflow",),
+}  # fmt: skip
+
+
 def cpu_seconds(process: int) -> float:
     """Of a process and its children that live."""
     with open(f"/proc/{process}/stat") as file:
@@ -203,6 +214,8 @@ def say(found: dict[str, float]) -> None:
 def main() -> None:
     """Make the loader, and give an epoch for each line."""
     name, folder, workers = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    for module in IMPORTS[name]:
+        import_module(module)
     begin = time.perf_counter()
     epoch = LOADERS[name](folder, workers)
     batches = iter(epoch())
