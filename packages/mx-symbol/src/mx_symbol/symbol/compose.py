@@ -49,7 +49,7 @@ def apply(
         values = {**values, op.variadic: len(inputs) + len(named)}
     params = op.Param.parse(_without_missing(op, values), op=op.name, node=name)
     node = Node(op, params, name)
-    node.set_texts({k: str(v) for k, v in values.items() if _is_plain(v, getattr(params, k))})
+    node.set_texts({k: str(v) for k, v in values.items() if _is_plain(v, getattr(params, k, v))})
     for_inputs: dict[str, dict[str, str]] = {}
     for key, value in {**AttrScope.current.get(attr), **texts}.items():
         _place_attribute(node, key, value, for_inputs)
