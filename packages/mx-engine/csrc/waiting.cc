@@ -165,6 +165,10 @@ void Waiting::give_back(Variable* variable) {
 int32_t Waiting::read_variable_while(Variable* variable, mx_read_fn read, void* reading, int64_t interval_ns,
                                     mx_go_on_fn go_on, void* argument, mx_failure** failure, mx_error* error) {
   *failure = nullptr;
+  if (admission_.ahead()) {  // threads that only read must let those go on who wait for everything
+    Bulk::flush_all(&scheduler_);
+    admission_.hold_back();
+  }
   // Pending, so that nobody forks or ends the engine while a thread has a grant.
   if (const int32_t refused = admission_.enter(false, error)) return refused;
   Poison* poison = nullptr;
