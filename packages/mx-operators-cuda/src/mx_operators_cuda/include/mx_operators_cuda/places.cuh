@@ -160,11 +160,11 @@ __device__ inline void keep_triangle(const T* x, T* y, int request, int64 batch,
   }
 }
 
-// Kronecker products column by column of two matrices.
+// Kronecker products column by column of two matrices, `rows` in all, `inner` of them in b.
 template <class V, class T>
 __device__ inline void kronecker(const T* a, const T* b, T* y, int request, int64 rows, int64 inner, int64 columns) {
   const int64 step = int64(gridDim.x) * blockDim.x;
-  for (int64 i = int64(blockIdx.x) * blockDim.x + threadIdx.x; i < rows * inner * columns; i += step) {
+  for (int64 i = int64(blockIdx.x) * blockDim.x + threadIdx.x; i < rows * columns; i += step) {
     const int64 row = i / columns, c = i % columns;
     store(y, i, request, mul(convert<V>(a[row / inner * columns + c]), convert<V>(b[row % inner * columns + c])));
   }
