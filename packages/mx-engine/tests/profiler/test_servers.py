@@ -12,7 +12,7 @@ import pytest
 from mx_core.errors import ArgumentError, MXNetError
 from mx_engine import profiler
 from mx_engine.profiler import session
-from mx_engine.profiler.servers import run_here
+from mx_engine.profiler.told import run_here
 
 pytestmark = pytest.mark.timeout(60)
 

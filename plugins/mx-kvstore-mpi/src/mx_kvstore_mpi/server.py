@@ -15,7 +15,7 @@ import numpy as np
 
 from mx_core import dtypes, lifecycle
 from mx_core.errors import MXNetError
-from mx_engine.profiler.servers import run_here
+from mx_engine.profiler.told import run_here
 from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
 from mx_kvstore.updater import Updater, updater_for

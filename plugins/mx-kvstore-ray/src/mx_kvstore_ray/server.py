@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from mx_core.errors import MXNetError
-from mx_engine.profiler.servers import run_here
+from mx_engine.profiler.told import run_here
 from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
 from mx_kvstore.updater import updater_for
