@@ -212,3 +212,13 @@ def test_recurrent_layers_of_arrays_keep_the_type_of_lengths(everywhere):
         num_layers=1,
     )  # fmt: skip
     assert (some.asnumpy()[3:, 1] == 0).all() and some.asnumpy()[:3].all()
+
+
+def test_types_are_texts_or_numpys() -> None:
+    assert amp.list_lp16_ops(np.float16) == amp.list_lp16_ops("bfloat16") == amp.list_lp16_ops()
+    for told in (amp.list_lp16_ops, amp.list_widest_type_cast, amp.list_conditional_fp32_ops):
+        for wrong in ("float32", np.float32, None, 16):
+            with pytest.raises(
+                ArgumentError, match=rf"amp\.{told.__name__}\] target_dtype: expected one of bfl"
+            ):
+                told(wrong)

@@ -76,6 +76,15 @@ for name in {names}:
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
+def test_files_are_known_of_modules_that_others_have_imported() -> None:
+    code = """
+import mx
+mx.gluon.contrib.rnn.LSTMPCell  # imports the module whose files are asked for next
+assert mx.gluon.rnn.rnn_layer.LSTM is mx.gluon.rnn.LSTM
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
 def test_imports_below_a_submodule_and_from_it() -> None:
     code = """
 import sys

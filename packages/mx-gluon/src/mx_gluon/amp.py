@@ -132,10 +132,10 @@ class _Scaling(Trainer):
                 if is_fresh or not any(fresh):
                     yield grad
 
-    def _update(self, work: list[Work]) -> None:
+    def _apply(self, work: list[Work]) -> None:
         grads = (grad for _, each, _ in work for grad in each)
         if self._update_on_kvstore or not self._amp_loss_scaler._look(grads):
-            super()._update(work)
+            super()._apply(work)
             return
         for _, _, weights in work:
             make_stale(weights)

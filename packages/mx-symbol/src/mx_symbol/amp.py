@@ -6,8 +6,11 @@ bfloat16 has the range of float32, so losses need no scaling. Those of float16 d
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from mx_core.errors import ArgumentError
 from mx_ndarray import NDArray
@@ -51,10 +54,7 @@ def init(
     -----
     UserWarning  it was called before with the other type
     """
-    if target_dtype not in _TYPES:
-        raise ArgumentError(
-            f"[amp.init] target_dtype: expected one of {', '.join(_TYPES)}, got {target_dtype!r}"
-        )
+    target_dtype = _low_type(target_dtype, "init")
     if (before := target()) not in (None, target_dtype):
         warnings.warn(
             f"[amp.init] target_dtype: expected {before} again, got {target_dtype}, which counts from now on: what is "
@@ -64,6 +64,20 @@ def init(
     cast_rules.use(cast_rules.lists_from(target_precision_ops, fp32_ops, conditional_fp32_ops), target_dtype)
     passes.always("amp")
     amp_arrays.install()
+
+
+def _low_type(given: object, who: str) -> str:
+    """The name of a 16-bit type, given as a text or as NumPy's type.
+
+    Raises
+    ------
+    ArgumentError  another type
+    """
+    with contextlib.suppress(TypeError):
+        name = given if isinstance(given, str) else np.dtype(given).name  # type: ignore[call-overload]
+        if name in _TYPES:
+            return str(name)
+    raise ArgumentError(f"[amp.{who}] target_dtype: expected one of {', '.join(_TYPES)}, got {given!r}")
 
 
 def target() -> str | None:
@@ -92,10 +106,7 @@ def convert_symbol(
     ArgumentError  another type, or a name that no node has
     UnknownOperatorError  an operator does not exist
     """
-    if target_dtype not in _TYPES:
-        raise ArgumentError(
-            f"[amp.convert_symbol] target_dtype: expected one of {', '.join(_TYPES)}, got {target_dtype!r}"
-        )
+    target_dtype = _low_type(target_dtype, "convert_symbol")
     known = {node.name for node in sym.nodes}
     for name in excluded_sym_names or ():
         if name not in known:
@@ -146,16 +157,19 @@ def _read_low(heads: Sequence[Entry], dtype: str) -> dict[str, bool]:
     return found
 
 
-def list_lp16_ops() -> list[str]:
-    """Operators that compute in the 16-bit type."""
+def list_lp16_ops(target_dtype: object = "bfloat16") -> list[str]:
+    """Operators that compute in a 16-bit type; they are the same for both."""
+    _low_type(target_dtype, "list_lp16_ops")
     return sorted(cast_rules.LOW)
 
 
-def list_widest_type_cast() -> list[str]:
-    """Operators that compute in the 16-bit type where all they read is in it."""
+def list_widest_type_cast(target_dtype: object = "bfloat16") -> list[str]:
+    """Operators that compute in a 16-bit type where all they read is in it; they are the same for both."""
+    _low_type(target_dtype, "list_widest_type_cast")
     return sorted(cast_rules.WIDEST)
 
 
-def list_conditional_fp32_ops() -> list[tuple[str, str, list[str]]]:
-    """Operators that compute in float32 for some values of a parameter."""
+def list_conditional_fp32_ops(target_dtype: object = "bfloat16") -> list[tuple[str, str, list[str]]]:
+    """Operators that compute in float32 for some values of a parameter; they are the same for both types."""
+    _low_type(target_dtype, "list_conditional_fp32_ops")
     return [(op, name, list(values)) for op, name, values in cast_rules.CONDITIONAL]

@@ -51,6 +51,12 @@ def known_as(places: Mapping[str, str], place: str) -> list[str]:
     return [f"mx.{name}" for name, at in places.items() if at == place]
 
 
+#: modules that `explain` was called with, and their names
+_explained: list[tuple[ModuleType, Sequence[str]]] = []
+#: how many modules there were when `explain_new` looked last
+_modules = 0
+
+
 def explain(module: ModuleType, names: Sequence[str]) -> None:
     """Has a module say of MXNet's names that it lacks that they are not here; other names are missing as before.
 
@@ -90,12 +96,25 @@ def explain(module: ModuleType, names: Sequence[str]) -> None:
                 raise AttributeError(told, name=name, obj=module) from error
             raise
         _explain_below(module, name, found, names)
+        explain_new()
         return found
 
     attribute.explains = True  # type: ignore[attr-defined]
     vars(module)["__getattr__"] = attribute
+    _explained.append((module, names))
     for name, found in list(vars(module).items()):
         _explain_below(module, name, found, names)
+
+
+def explain_new() -> None:
+    """Explains what has been imported into explained modules since, by other modules than this one."""
+    global _modules
+    if len(sys.modules) == _modules:
+        return
+    _modules = len(sys.modules)
+    for module, names in list(_explained):
+        for name, found in list(vars(module).items()):
+            _explain_below(module, name, found, names)
 
 
 def _explain_below(module: ModuleType, name: str, found: object, names: Sequence[str]) -> None:

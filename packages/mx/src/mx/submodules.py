@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType, ModuleType
 
-from mx.absent import absence, explain, known_as
+from mx.absent import absence, explain, explain_new, known_as
 from mx.files import files_of
 from mx_core.imports import import_by_name
 
@@ -43,6 +43,7 @@ class _Existing:
             raise ModuleNotFoundError(message, name=error.name) from error
         self._spec = module.__spec__
         explain(module, self._names)
+        explain_new()
         for file in files_of(self._names):
             sys.modules[f"{spec.name}.{file}"] = module
         return module

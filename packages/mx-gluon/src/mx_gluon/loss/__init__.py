@@ -8,6 +8,8 @@ from mx_gluon.loss.classification import SigmoidBinaryCrossEntropyLoss as Sigmoi
 from mx_gluon.loss.classification import SoftmaxCELoss as SoftmaxCELoss
 from mx_gluon.loss.classification import SoftmaxCrossEntropyLoss as SoftmaxCrossEntropyLoss
 from mx_gluon.loss.loss import Loss as Loss
+from mx_gluon.loss.loss import _apply_weighting as _apply_weighting
+from mx_gluon.loss.loss import _reshape_like as _reshape_like
 from mx_gluon.loss.margin import HingeLoss as HingeLoss
 from mx_gluon.loss.margin import SquaredHingeLoss as SquaredHingeLoss
 from mx_gluon.loss.margin import TripletLoss as TripletLoss

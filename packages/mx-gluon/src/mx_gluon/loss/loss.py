@@ -40,17 +40,30 @@ class Loss(HybridBlock):
 
     def _weighted(self, F: Any, loss: Any, sample_weight: Any) -> Any:
         """The loss times the weights: of examples or elements, and of the whole."""
-        if sample_weight is not None:
-            loss = F.broadcast_mul(loss, sample_weight)
-        return loss if self._weight is None else loss * self._weight
+        return _apply_weighting(F, loss, self._weight, sample_weight)
 
     def _mean(self, F: Any, loss: Any) -> Any:
         return F.mean(loss, axis=self._batch_axis, exclude=True)
 
 
+def _apply_weighting(F: Any, loss: Any, weight: float | None = None, sample_weight: Any = None) -> Any:
+    """A loss times weights of examples or elements, and times a number; losses of programs call it by MXNet's name."""
+    if sample_weight is not None:
+        loss = F.broadcast_mul(loss, sample_weight)
+    if weight is None:
+        return loss
+    if not isinstance(weight, numbers.Number):
+        raise RefusedError(f"[_apply_weighting] weight: expected a number, got {weight!r}")
+    return loss * weight
+
+
 def like(F: Any, x: Any, y: Any) -> Any:
     """x in the shape of y."""
     return x.reshape(y.shape) if F is nd else F.reshape_like(x, y)
+
+
+#: MXNet's name
+_reshape_like = like
 
 
 def log_logistic(F: Any, pred: Any) -> Any:

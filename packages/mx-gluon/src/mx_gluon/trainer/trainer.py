@@ -280,7 +280,7 @@ class Trainer:
             self._allreduce_grads()
         finally:
             self._summed = None
-        self._update(work)
+        self._apply(work)
 
     def allreduce_grads(self) -> None:
         """Sums gradients over contexts and workers, without an update: `update` does that; asynchronous.
@@ -308,7 +308,7 @@ class Trainer:
         self._ready()
         self._refuse_in_store("update")
         self._rescale(batch_size)
-        self._update(self._work(ignore_stale_grad))
+        self._update(ignore_stale_grad)
 
     def _refuse_in_store(self, what: str) -> None:
         if self._update_on_kvstore:
@@ -414,7 +414,11 @@ class Trainer:
             return range(len(self._params))
         return set(self._summed)
 
-    def _update(self, work: list[Work]) -> None:
+    def _update(self, ignore_stale_grad: bool = False) -> None:
+        """Programs call it after `_allreduce_grads`, by MXNet's name."""
+        self._apply(self._work(ignore_stale_grad))
+
+    def _apply(self, work: list[Work]) -> None:
         for place, each in enumerate(work):
             if not self._update_on_kvstore:
                 self._replicas.update(place, each)

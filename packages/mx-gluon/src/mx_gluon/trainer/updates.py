@@ -32,6 +32,8 @@ class Replicas:
     def __init__(self, optimizer: Optimizer, count: int) -> None:
         self.optimizer = optimizer
         self.updaters: list[Updater] = [get_updater(optimizer) for _ in range(count)]
+        for updater in self.updaters:
+            updater.rescaled = True
         self._memories: list[dict[str, Any]] = [self._fresh() for _ in range(count)]
 
     def _fresh(self) -> dict[str, Any]:

@@ -315,6 +315,8 @@ class Updater:
         self.optimizer = optimizer
         self.states: dict[Index, State] = {}
         self.states_synced: dict[Index, bool] = {}
+        #: whether somebody sets the optimizer's `rescale_grad` before each update
+        self.rescaled = False
 
     def __call__(
         self,
@@ -495,6 +497,8 @@ class Updater:
     def _tell_of(self, settings: Settings) -> None:
         """Warns if an optimizer that was saved with the states has other settings than the one used."""
         differences = settings.differences(self.optimizer)
+        if self.rescaled:
+            differences = [each for each in differences if not each.startswith("rescale_grad ")]
         if differences:
             logging.warning(
                 "The optimizer saved with the states is not used, only its update counts: %s",
