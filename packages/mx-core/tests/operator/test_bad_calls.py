@@ -108,7 +108,7 @@ def test_a_kernel_that_cannot_be_prepared_is_named(half: Operator, monkeypatch: 
         return call.inputs[0].shape[7]
 
     spec = KernelSpec("test_half", "cpu", "fast", make, 10, None, "somebody")
-    monkeypatch.setattr(kernels, "candidates", lambda op, device: [spec])
+    monkeypatch.setattr(kernels, "_ordered", lambda op, device: (spec,))
     data = TensorSpec((4, 3), 0)
     with pytest.raises(
         errors.NoKernelError, match=r"'test_half'.*float32\[4, 3\].*'fast'.*'somebody'.*IndexError"

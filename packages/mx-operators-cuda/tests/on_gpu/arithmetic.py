@@ -10,7 +10,7 @@ import pytest
 
 from mx_operators_cuda.register import KERNELS
 from testkit.device_memory import GpuBench
-from testkit.gpu_kernels import FAKE, WRITE, Given, compare
+from testkit.gpu_kernels import FAKE, WRITE, Given, compare, swept
 
 SQUARE = np.eye(4) + 0.1 * np.arange(16).reshape(4, 4)
 #: rows that have to be exchanged; a positive definite matrix and its factor
@@ -91,7 +91,8 @@ def test_numbers(name: str, bench: GpuBench) -> None:
             compare(bench, name, params, inputs, dtype)
 
 
-@pytest.mark.parametrize("name", [] if FAKE else sorted(NORMS))
+@swept
+@pytest.mark.parametrize("name", sorted(NORMS))
 def test_normalizations(name: str, bench: GpuBench) -> None:
     for params, shape in NORMS[name]:
         case = compare(bench, name, params, [shape], span=(0.2, 1.2), rtol=3e-4)
@@ -103,7 +104,8 @@ def test_normalizations(name: str, bench: GpuBench) -> None:
         compare(bench, backward.name, params, given, rtol=3e-4)
 
 
-@pytest.mark.parametrize("mixed", [] if FAKE else ["", "mp_"])
+@swept
+@pytest.mark.parametrize("mixed", ["", "mp_"])
 def test_updates_of_several_weights(mixed: str, bench: GpuBench) -> None:
     dtype, master = ("float16", 1) if mixed else ("float32", 0)
 
@@ -138,7 +140,7 @@ def test_updates_of_several_weights(mixed: str, bench: GpuBench) -> None:
         compare(bench, f"_multi_{mixed}lamb_update", params, weights, dtype, requests=(WRITE,))
 
 
-@pytest.mark.skipif(FAKE, reason="five kernels; a slow test runs it")
+@swept
 def test_histories_of_rows_and_arrays_that_are_reset(bench: GpuBench) -> None:
     given = [(7, 300), (7, 300), np.full((7, 1), 0.2)]
     params = {"lr": 0.1, "rescale_grad": 0.5, "clip_gradient": 0.3}

@@ -12,7 +12,7 @@ from mx_core import kernels
 from mx_core.testing.case import make_case
 from mx_operators_cuda.register import KERNELS
 from testkit.device_memory import GpuBench
-from testkit.gpu_kernels import ADD, FAKE, NULL, WRITE, Given, compare
+from testkit.gpu_kernels import ADD, FAKE, NULL, WRITE, Given, compare, swept
 
 #: parameters of each distribution, some of every branch of its method
 LAWS: dict[str, list[dict[str, float]]] = {
@@ -86,7 +86,7 @@ def test_what_no_distribution_has_is_no_number(bench: GpuBench) -> None:
     assert np.isnan(found).all()
 
 
-@pytest.mark.skipif(FAKE, reason="four kernels; a slow test runs it")
+@swept
 def test_wrong_scalars_are_refused(bench: GpuBench) -> None:
     for name, scalars, message in (
         ("gamma", (0.0, 1.0), "alpha is not above 0"), ("poisson", (-1.0,), "lam is below 0"),

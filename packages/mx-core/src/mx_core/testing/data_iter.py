@@ -123,7 +123,9 @@ class DataIterContract:
         source = self._made()
         try:
             more = source.iter_next()
-        except NotImplementedError:  # it gives next alone
+        except NotImplementedError:
+            more = None
+        if more is None:  # it gives next alone
             return
         count = 0
         while more:
