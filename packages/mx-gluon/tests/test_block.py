@@ -432,3 +432,18 @@ except ShapeError as error:
     assert done.stderr == ""
     told = "in block inner, called with (1, 5) float32; its parameters are inner_weight (4, 3) bfloat16"
     assert done.stdout.startswith(told + "; parameters keep the shapes")
+
+
+def test_warnings_name_the_line_of_the_program() -> None:
+    net = nn.Block()
+    net.hidden = [nn.Dense(2, in_units=1)]
+    outer = nn.Sequential()
+    outer.add(net, nn.Dense(2, in_units=1))
+    with pytest.warns(UserWarning, match="not registered") as found:
+        outer.collect_params()
+        outer.initialize()
+    outer.register_child(nn.Dense(1, in_units=1))
+    net.hidden = []
+    with pytest.warns(UserWarning, match="has values already") as again:
+        outer.initialize()
+    assert {each.filename for each in (*found, *again)} == {__file__}

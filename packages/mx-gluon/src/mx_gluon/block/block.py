@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
@@ -17,6 +16,7 @@ from mx_gluon.block.told import tell_where
 from mx_gluon.errors import RefusedError
 from mx_gluon.parameter import Parameter, ParameterDict
 from mx_gluon.parameter.filling import Contexts, Init
+from mx_gluon.warned import warn
 from mx_train import initializer
 
 
@@ -135,10 +135,9 @@ class Block:
             if name == "_children" or name.startswith("__") or not isinstance(value, (list, tuple, dict)):
                 continue
             if any(id(block) not in known for block in _blocks_in(value)):
-                warnings.warn(
+                warn(
                     f"[{self.name}] {type(self).__name__}.{name} has blocks that are not registered: call "
-                    "register_child for each, or use nn.Sequential",
-                    stacklevel=4,
+                    "register_child for each, or use nn.Sequential"
                 )
 
     def register_child(self, block: Block, name: str | None = None) -> None:

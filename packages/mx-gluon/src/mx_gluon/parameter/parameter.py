@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +17,7 @@ from mx_gluon.errors import DeferredInitializationError, RefusedError
 from mx_gluon.parameter import collected
 from mx_gluon.parameter.filling import Contexts, Deferred, Init, contexts_of, filled
 from mx_gluon.parameter.shapes import Shape, fits, is_known, stored
+from mx_gluon.warned import warn
 from mx_ndarray import NDArray, autograd, nd
 from mx_symbol.graph.shape_mode import is_np_shape
 from mx_symbol.symbol import Symbol, var
@@ -231,10 +231,7 @@ class Parameter:
         ArgumentError  the shape is unknown and `allow_deferred_init` is not set
         """
         if self._data is not None and not force_reinit:
-            warnings.warn(
-                f"[Parameter {self.name}] has values already, which stay; force_reinit=True replaces them",
-                stacklevel=2,
-            )
+            warn(f"[Parameter {self.name}] has values already, which stay; force_reinit=True replaces them")
             return
         for trainer in self._told():
             trainer._values_changed(self)
