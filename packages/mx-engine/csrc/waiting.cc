@@ -13,6 +13,27 @@
 namespace mx::engine {
 namespace {
 
+// A reader asks whether to go on: what it calls may wait for everything, fork, or end the engine, so that the read does
+// not count as pending meanwhile.
+struct Asking {
+  Admission& admission;
+  mx_go_on_fn go_on;
+  void* argument;
+  mx_error* error;
+  bool admitted = true;
+  int32_t refused = MX_OK;
+
+  static int32_t ask(void* self) {
+    auto* asking = static_cast<Asking*>(self);
+    asking->admission.leave();
+    asking->admitted = false;
+    if (asking->go_on(asking->argument) == 0) return 0;
+    asking->refused = asking->admission.enter(false, asking->error);
+    asking->admitted = asking->refused == MX_OK;
+    return asking->admitted ? 1 : 0;
+  }
+};
+
 // While a thread of a pool waits inside an operation another one may take its place.
 class BlockingScope {
  public:
@@ -171,6 +192,7 @@ int32_t Waiting::read_variable_while(Variable* variable, mx_read_fn read, void* 
   }
   // Pending, so that nobody forks or ends the engine while a thread has a grant.
   if (const int32_t refused = admission_.enter(false, error)) return refused;
+  Asking asking{admission_, go_on, argument, error};
   Poison* poison = nullptr;
   variable->lock.lock();
   bool granted = variable->read_if_idle();
@@ -190,15 +212,16 @@ int32_t Waiting::read_variable_while(Variable* variable, mx_read_fn read, void* 
       VariableWait wait;
       wait.keeps = true;
       status = begin_wait(wait, variable, false, error);
-      if (status == MX_OK) status = wait_while(wait, interval_ns, go_on, argument, failure);
+      if (status == MX_OK) status = wait_while(wait, interval_ns, &Asking::ask, &asking, failure);
       granted = status == MX_OK && wait.held;
     } while (status == MX_OK && !granted && *failure == nullptr);
+    if (asking.refused != MX_OK) status = asking.refused;
   }
   if (granted) {
     if (*failure == nullptr) read(reading);
     give_back(variable);
   }
-  admission_.leave();
+  if (asking.admitted) admission_.leave();
   return status;
 }
 

@@ -94,14 +94,17 @@ bool as_number(PyObject* object, double* number) {
 }
 
 // True for an integer that the array's type holds and a double does not: scalars travel as doubles.
-bool is_exact_integer(const Array& array, PyObject* number) noexcept {
+bool is_exact_integer(const Array& array, PyObject* number) {
   if (array.dtype() != MX_INT64 && array.dtype() != MX_UINT64) return false;
   py::object index;  // of a NumPy integer
   if (PyLong_Check(number) == 0) {
     if (PyIndex_Check(number) == 0) return false;
     index = py::reinterpret_steal<py::object>(PyNumber_Index(number));
-    PyErr_Clear();
-    if (!index) return false;
+    if (!index) {
+      if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw PythonErrorSet{};
+      PyErr_Clear();
+      return false;
+    }
     number = index.ptr();
   }
   constexpr int64_t kExact = int64_t{1} << 53;

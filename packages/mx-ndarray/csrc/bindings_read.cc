@@ -30,6 +30,16 @@ struct Reading {
   }
 };
 
+// Handlers of signals run on the main thread alone. Others need not ask for the lock of the interpreter while they wait,
+// and never lose their place.
+bool hears_signals() {
+  const py::object main = py::module_::import("threading").attr("main_thread")();
+  return main.attr("ident").cast<unsigned long>() == PyThread_get_thread_ident();
+}
+
+constexpr int64_t kForLong = int64_t{3600} * 1'000'000'000;  // ns
+int32_t go_on(void*) { return 1; }
+
 // The place of the read is taken now: nobody's later writes are waited for.
 void read_here(const mx_engine_api* engine, Array& array, void* to) {
   Reading reading{array, to, {}, {}};
@@ -42,9 +52,11 @@ void read_here(const mx_engine_api* engine, Array& array, void* to) {
                                          &failure, &error);
   }
   if (status == MX_TIMEOUT) {
+    const bool hears = hears_signals();
     const GilRelease released;
-    status = engine->read_variable_while(engine->self, array.variable(), &Reading::run, &reading, kSignalInterval,
-                                         no_signal, nullptr, &failure, &error);
+    status = engine->read_variable_while(engine->self, array.variable(), &Reading::run, &reading,
+                                         hears ? kSignalInterval : kForLong, hears ? no_signal : go_on, nullptr,
+                                         &failure, &error);
   }
   if (status == MX_TIMEOUT) throw PythonErrorSet{};
   check(status, error);

@@ -66,8 +66,9 @@ def read_before_others_write(size: int, place: Context, gate: threading.Event, r
     reader = threading.Thread(target=lambda: found.append(read(x)))
     reader.start()
     end = time.monotonic() + 20
-    while services.engine().pending == before and time.monotonic() < end:  # until it has a place in the queue
+    while services.engine().pending == before and time.monotonic() < end:
         time.sleep(0.001)
+    time.sleep(0.1)  # until it has a place in the queue, which it takes after it counts as pending
     for number in range(200):
         x[:] = number
     gate.set()
@@ -119,3 +120,37 @@ def test_a_handler_of_a_signal_may_write_what_is_being_read(size: int, open_gate
     finally:
         signal.signal(signal.SIGALRM, before)
     assert found == [5] and value in (1, 5)
+
+
+def test_a_handler_of_a_signal_may_wait_for_everything_while_its_thread_reads(
+    open_gate: threading.Event,
+) -> None:
+    x = nd.test_gated(nd.ones((1 << 15,)))[:1]
+    ended = list[bool]()
+
+    def wait(*_: object) -> None:
+        open_gate.set()
+        mx_ndarray.waitall()
+        ended.append(True)
+
+    before = signal.signal(signal.SIGALRM, wait)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        assert x.asscalar() == 1
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert ended == [True]
+
+
+def test_an_interrupt_in_a_number_is_passed_on() -> None:
+    class Number:
+        def __index__(self) -> int:
+            raise KeyboardInterrupt
+
+        def __float__(self) -> float:
+            return 1.0
+
+        item = 1  # numbers of other libraries have one
+
+    with pytest.raises(KeyboardInterrupt):
+        nd.ones((1,), dtype="int64") + Number()

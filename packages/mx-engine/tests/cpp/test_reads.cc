@@ -45,11 +45,16 @@ void a_read_is_of_its_moment() {
     int written = 0, seen = -1;
     table.push({{}, {v}}, held(open));
     Reader reader{table, v, [&] { seen = written; }};
+    std::atomic<bool> waits{false};
     std::thread other([&] {
-      CHECK(reader.read() == MX_OK && reader.failure == nullptr);
+      const auto told = [](void* argument) -> int32_t {
+        *static_cast<std::atomic<bool>*>(argument) = true;
+        return 1;
+      };
+      CHECK(reader.read(told, &waits) == MX_OK && reader.failure == nullptr);
       ended = true;
     });
-    while (table->pending(table.self()) < 2) sleep_ms(1);  // the read has its place
+    while (!waits) sleep_ms(1);  // the read has its place
     for (int i = 0; i < 500; ++i) {
       table.push({{}, {v}}, [&](const mx_run_context&) -> mx_failure* {
         ++written;
@@ -183,6 +188,36 @@ void what_is_asked_meanwhile_may_wait_for_a_write() {
   }
 }
 
+// Nor does its read count as pending: it may wait for everything.
+void what_is_asked_meanwhile_may_wait_for_everything() {
+  for (const int n : kWorkerCounts) {
+    const Table table(n);
+    mx_variable* v = table.variable();
+    std::atomic<bool> open{false};
+    table.push({{}, {v}}, held(open));
+    struct Handler {
+      const Table& table;
+      std::atomic<bool>& open;
+      int asked;
+    } handler{table, open, 0};
+    bool read = false;
+    Reader reader{table, v, [&] { read = true; }};
+    const int32_t status = reader.read(
+        [](void* argument) -> int32_t {
+          auto* self = static_cast<Handler*>(argument);
+          if (self->asked++ == 0) {
+            self->open = true;
+            self->table.quiet();
+          }
+          return 1;
+        },
+        &handler);
+    CHECK(status == MX_OK && read && reader.failure == nullptr && handler.asked == 1);
+    CHECK(table->pending(table.self()) == 0);
+    table.remove(v);
+  }
+}
+
 void an_operation_does_not_wait_for_itself() {
   const Table table(1);
   mx_variable* v = table.variable();
@@ -272,6 +307,7 @@ int main() {
       {"failures", a_failure_is_told_instead},
       {"given up", a_read_that_is_given_up_leaves_no_trace},
       {"handlers of signals", what_is_asked_meanwhile_may_wait_for_a_write},
+      {"handlers that wait", what_is_asked_meanwhile_may_wait_for_everything},
       {"inside an operation", an_operation_does_not_wait_for_itself},
       {"shut-down", no_read_after_the_shut_down},
       {"reads are whole", reads_are_whole},
