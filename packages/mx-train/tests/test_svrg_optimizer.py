@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 import mx_kvstore
 from mx_ndarray import nd
-from mx_train import optimizer
+from mx_train import lr_scheduler, optimizer
 from mx_train.optimizer.svrg import _SVRGOptimizer
 
 
@@ -46,16 +50,30 @@ def test_steps_are_those_of_the_other_optimizer() -> None:
     assert isinstance(wrapped.default_opt, optimizer.SGD) and wrapped.default_opt.lr == wrapped.lr == 0.1
 
 
-def test_states_say_how_often_the_other_optimizer_has_updated() -> None:
+@pytest.mark.parametrize(("inner", "more"), [("adam", {}), ("lbsgd", {"batch_scale": 3})])
+def test_states_say_what_the_other_optimizer_remembers(inner: str, more: dict[str, Any]) -> None:
     gradients = [nd.array([n - 3.0, 1.0 / (n + 1)]) for n in range(6)]
     weights = []
-    for stop in (6, 3):
-        updater, weight = optimizer.get_updater(_SVRGOptimizer("adam", learning_rate=0.1)), nd.zeros((2,))
+    for stop in (6, 4):
+        updater, weight = (
+            optimizer.get_updater(_SVRGOptimizer(inner, learning_rate=0.1, **more)),
+            nd.zeros((2,)),
+        )
         for gradient in gradients[:stop]:
             updater(0, gradient, weight)
-        resumed = optimizer.get_updater(_SVRGOptimizer("adam", learning_rate=0.1))
+        resumed = optimizer.get_updater(_SVRGOptimizer(inner, learning_rate=0.1, **more))
         resumed.set_states(updater.get_states())
         for gradient in gradients[stop:]:
             resumed(0, gradient, weight)
         weights.append(weight.asnumpy().tolist())
     assert weights[0] == weights[1]
+
+
+def test_assigned_means_do_not_move_the_schedule() -> None:
+    schedule = lr_scheduler.FactorScheduler(step=3, factor=0.1, base_lr=1)
+    made = _SVRGOptimizer("sgd", lr_scheduler=schedule, param_idx2name={0: "w", 1: "w_full"})
+    updater, weight = optimizer.get_updater(made), nd.ones((1,))
+    for _ in range(10):
+        updater(1, nd.ones((1,)), nd.zeros((1,)))
+    updater(0, nd.ones((1,)), weight)
+    assert weight.asscalar() == 0

@@ -148,6 +148,9 @@ def test_optimizers_are_compared_by_all_their_numbers() -> None:
     assert len(digests) == 8
     inner = [of_optimizer(_SVRGOptimizer("sgd", momentum=momentum)) for momentum in (0.5, 0.9)]
     assert inner[0] != inner[1]
+    updaters = [mx.optimizer.get_updater(_SVRGOptimizer("sgd")) for _ in range(2)]
+    updaters[1].optimizer.default_opt.set_learning_rate(9)
+    assert of_rates(updaters[0]) != of_rates(updaters[1])
     assert of_optimizer(mx.optimizer.Adam())[0] == "optimizer Adam"
     assert of_rates(None) == ()
 

@@ -108,10 +108,18 @@ def rates(optimizer: Any) -> dict[str, Any]:
     return {name: rate.item() if isinstance(rate, np.generic) else rate for name, rate in found.items()}
 
 
+def _inner(optimizer: Any) -> list[Optimizer]:
+    """The optimizers that one asks, such as SVRG's."""
+    return [
+        each for _, each in sorted(getattr(optimizer, "__dict__", {}).items()) if isinstance(each, Optimizer)
+    ]
+
+
 def of_rates(updater: Any) -> Told:
     """The rates of an updater's optimizer."""
-    found = rates(getattr(updater, "optimizer", None))
-    return tuple(f"{name} {_text(rate)}" for name, rate in found.items())
+    optimizer = getattr(updater, "optimizer", None)
+    every = [rates(each) for each in (optimizer, *_inner(optimizer))]
+    return tuple(f"{name} {_text(rate)}" for found in every for name, rate in found.items())
 
 
 def of_states(updater: Any) -> Told:
@@ -153,7 +161,7 @@ def check_draws_nothing(optimizer: Any, workers: int) -> None:
     ------
     ArgumentError  it draws some, and there are several workers
     """
-    if workers > 1 and isinstance(optimizer, SGLD):
+    if workers > 1 and any(isinstance(each, SGLD) for each in (optimizer, *_inner(optimizer))):
         raise ArgumentError(
             f"[KVStore.set_optimizer] {type(optimizer).__name__} draws random numbers, and without servers each of the "
             f"{workers} workers would draw its own, so that their values drift apart; start the job with a server, "

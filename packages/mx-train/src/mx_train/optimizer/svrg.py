@@ -48,6 +48,9 @@ class _SVRGOptimizer(Optimizer):
             begin_num_update=made.begin_num_update, multi_precision=made.multi_precision, param_dict=made.param_dict,
         )  # fmt: skip
         self.lr_scheduler = made.lr_scheduler
+        self._remembered = made._remembered  # type: ignore[misc]  # files have it by this one's attributes
+        for name in self._remembered:
+            setattr(self, name, getattr(made, name))
 
     def _chosen(self, index: Index) -> Optimizer:
         name = self.idx2name.get(index, index)
@@ -63,6 +66,7 @@ class _SVRGOptimizer(Optimizer):
         if chosen is self.aux_opt:
             self._update_count(index)
         else:  # which counts its updates here, where files of states have them from
-            chosen._index_update_count, chosen.num_update = self._index_update_count, self.num_update
+            for name in ("_index_update_count", *self._remembered):
+                setattr(chosen, name, getattr(self, name))
         chosen.update(index, weight, grad, state)
         self.num_update = max(self.num_update, chosen.num_update)
