@@ -19,6 +19,7 @@ namespace {
 
 std::atomic<bool> inside{false};
 thread_local bool slow = false;
+thread_local bool pushes = false;
 
 __attribute__((noinline)) void* slowly(std::size_t size) {
   if (slow) {
@@ -59,8 +60,14 @@ void a_child_may_push_too() {
   program->seal({1});
   mx_array given(1), result(1);
   const auto binding = std::make_shared<Binding>(program, std::vector<mx_array*>{&given, &result});
+  // The fork begins while the thread is inside its allocation, and ends before it takes the locks of the fakes' arrays,
+  // which, unlike an engine's, do not survive a fork.
+  std::atomic<bool> forked{false};
+  fakes.before_push = [&] {
+    while (pushes && !forked) std::this_thread::yield();
+  };
   std::thread other([&] {
-    slow = true;
+    slow = pushes = true;
     binding->push(0, 0);
   });
   while (!inside) std::this_thread::yield();
@@ -71,6 +78,7 @@ void a_child_may_push_too() {
     binding->push(0, 0);
     ::_exit(result.values[0] == 7 ? 0 : 1);
   }
+  forked = true;
   int status = -1;
   ::waitpid(child, &status, 0);
   other.join();
