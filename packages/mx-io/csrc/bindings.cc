@@ -42,6 +42,7 @@ void translate(std::exception_ptr thrown) {
 PYBIND11_MODULE(_core, module) {
   module.doc() = "Native parts of mx_io: record files and image augmentation.";
   py::register_local_exception_translator(&translate);
+  mx::io::bind_numbers(module);
   mx::io::bind_records(module);
   mx::io::bind_images(module);
   mx::refuse_uninitialised(module);

@@ -7,6 +7,7 @@
 
 namespace mx::io {
 
+void bind_numbers(pybind11::module_& module);
 void bind_records(pybind11::module_& module);
 void bind_images(pybind11::module_& module);
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,13 @@ import numpy as np
 from mx_core.errors import FileFormatError
 from mx_core.files import naming
 from mx_core.operator import Params, Shape, opt, required
+from mx_io import _core
 from mx_io.iterators.documentation import documented
 from mx_io.iterators.order import ExampleOrder
 from mx_io.iterators.table import TableIter
+
+#: Bytes of a file that are read at once, and the rest of their last line.
+_BLOCK = 1 << 24
 
 
 class CSVParams(Params):
@@ -69,16 +74,34 @@ class CSVIter(TableIter):
 
 
 def _read(path: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    columns = math.prod(shape)
     try:
         with naming(path):
-            table = np.loadtxt(path, dtype, delimiter=",", ndmin=2, comments=None)
+            table = _plain(path, columns, dtype)
+            if table is None:
+                table = np.loadtxt(path, dtype, delimiter=",", ndmin=2, comments=None)
     except (ValueError, UnicodeDecodeError) as error:
         raise FileFormatError(f"[CSVIter] {path}: expected lines of numbers, got {error}") from error
     if table.size == 0:
         raise FileFormatError(f"[CSVIter] {path}: expected at least one line, got none")
-    if table.shape[1] != math.prod(shape):
+    if table.shape[1] != columns:
         raise FileFormatError(
-            f"[CSVIter] {path}: expected {math.prod(shape)} values a line for shape {tuple(shape)}, "
+            f"[CSVIter] {path}: expected {columns} values a line for shape {tuple(shape)}, "
             f"got {table.shape[1]}"
         )
     return table.reshape(len(table), *shape)
+
+
+def _plain(path: str, columns: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
+    """The table of a file of plain lines; None if it has others, which NumPy reads or tells what is wrong with."""
+    if not os.path.isfile(path):
+        return None
+    tables = []
+    with open(path, "rb") as file:
+        for lines in iter(lambda: file.read(_BLOCK) + file.readline(), b""):
+            table = np.empty((lines.count(b"\n") + 1, columns), dtype)
+            rows = _core.read_numbers(lines, table)
+            if rows is None:
+                return None
+            tables.append(table[:rows])
+    return np.concatenate(tables) if tables else None
