@@ -216,6 +216,8 @@ def main() -> None:
     name, folder, workers = sys.argv[1], sys.argv[2], int(sys.argv[3])
     for module in IMPORTS[name]:
         import_module(module)
+    if name == "mx":  # plug-ins are loaded with the first name, what MXNet has with its import
+        _ = import_module("mx_io.io").ImageRecordIter
     begin = time.perf_counter()
     epoch = LOADERS[name](folder, workers)
     batches = iter(epoch())

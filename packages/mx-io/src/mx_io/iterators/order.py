@@ -32,8 +32,11 @@ def shuffled(count: int, generator: np.random.Generator) -> npt.NDArray[np.int64
     shares = min(256, -(-count // _SHARE))
     share_of = generator.integers(0, shares, count, dtype=np.uint8)
     order = np.argsort(share_of, kind="stable")
+    # In parts: NumPy counts a copy of eight bytes a number.
+    parts = np.split(share_of, range(_AT_ONCE, count, _AT_ONCE))
+    sizes = np.sum([np.bincount(part, minlength=shares) for part in parts], axis=0)
     begin = 0
-    for size in np.bincount(share_of, minlength=shares).tolist():
+    for size in sizes.tolist():
         generator.shuffle(order[begin : begin + size])
         begin += size
     return order
