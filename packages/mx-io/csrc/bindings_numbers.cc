@@ -30,7 +30,7 @@ py::object read_numbers(const py::bytes& text, py::array_t<T, py::array::c_style
 template <typename T>
 void bind_numbers_of(py::module_& module) {
   module.def("read_numbers", &read_numbers<T>, py::arg("text"), py::arg("out").noconvert(),
-             "Write lines of comma-separated numbers to the rows of `out`; how many, or None if the text is not plain.");
+             "Write lines of comma-separated numbers to rows of `out`; how many, or None if the text is not plain.");
 }
 
 }  // namespace

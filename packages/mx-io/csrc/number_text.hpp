@@ -17,7 +17,7 @@ class NumberText {
  public:
   NumberText(const char* begin, const char* end) : at_(begin), end_(end) {}
 
-  // Writes `columns` numbers of each line to `out`, which has room for `rows` lines.  Empty lines do not count.  Returns
+  // Writes `columns` numbers of each line to `out`, which has room for `rows` lines.  Empty ones do not count.  Returns
   // the number of lines, or nothing if a line has another number of values or is no plain text of numbers: digits with
   // a sign, a point and an exponent as std::from_chars takes them, within the type, with blanks around.  Real numbers
   // are rounded to double first, as NumPy does.
