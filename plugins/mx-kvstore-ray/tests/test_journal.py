@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import resource
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import pytest
 pytest.importorskip("mx_kvstore_ray", reason="mx-kvstore-ray is not installed")
 
 from mx_core.errors import FileError, MXNetError
+from mx_kvstore_ray import journal as journal_module
 from mx_kvstore_ray.journal import Journal
 
 
@@ -75,3 +77,45 @@ def test_a_file_that_cannot_be_cut_takes_no_more(tmp_path: Path) -> None:
         journal.append({"do": "push", "n": 3})
     found = [told["n"] for told, _ in Journal(tmp_path, 1e9).recover() if told["do"] == "push"]
     assert found == [1]
+
+
+def test_a_killed_process_finds_the_last_checkpoint_and_what_came_after(tmp_path: Path) -> None:
+    """After each step the files are read as they are; the changes after a checkpoint lie on those before it."""
+    random = np.random.default_rng(0)
+    journal, expected, longest = Journal(tmp_path / "server", 1e9), [], 0
+    journal.checkpoint([])
+    for step in range(60):
+        if step % 7 == 6:
+            expected = [({"do": "state", "n": step}, data(step, int(random.integers(3000))))]
+            journal.checkpoint(expected)
+        else:
+            change = {"do": "push", "n": step}, data(step, int(random.choice([0, 1, 500, 4000])))
+            begun = journal.append(*change)
+            if step % 5 == 4:
+                journal.cut(begun)
+            else:
+                expected = [*expected, change]
+        (changes,) = (tmp_path / "server").glob("changes-*")
+        assert step % 5 == 4 or changes.stat().st_size >= longest
+        longest = changes.stat().st_size
+        shutil.copytree(tmp_path / "server", tmp_path / "copy", dirs_exist_ok=False)
+        found = [record for record in Journal(tmp_path / "copy", 1e9).recover() if record[0]["do"] != "end"]
+        shutil.rmtree(tmp_path / "copy")
+        assert [told for told, _ in found] == [told for told, _ in expected]
+        for (_, held), (_, given) in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(held, given)
+    journal.close()
+
+
+def test_a_change_without_its_head_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path, 1e9)
+    journal.checkpoint([])
+    journal.append({"do": "push", "n": 1}, data(1, 500))
+    journal.checkpoint([({"do": "state"}, data(1, 500))])
+    write = journal_module._write_at
+    monkeypatch.setattr(
+        journal_module, "_write_at", lambda file, data, place: write(file, data, place) if place else None
+    )
+    journal.append({"do": "push", "n": 1}, data(2, 500))
+    journal.close()
+    assert [told["do"] for told, _ in Journal(tmp_path, 1e9).recover()] == ["state", "end"]

@@ -3,11 +3,16 @@
 
 A killed process loses nothing that it has written. So a server that starts anew reads the latest checkpoint, repeats
 the changes, and holds what it held when it last answered. Nothing of a file is executed.
+
+The changes after a checkpoint are written over those before it, since new pages of a file cost more than what is copied
+to them. So each record has the number of its checkpoint, and a change gets its head last: what is left of an older one
+ends the reading.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import struct
 import time
 import zlib
@@ -25,31 +30,37 @@ Bytes = npt.NDArray[np.uint8]
 #: a change: JSON values and bytes
 Record = tuple[dict[str, Any], Bytes]
 
-#: magic, bytes of the JSON text, its CRC, bytes of data
-_HEAD = struct.Struct("<4sIIQ")
-_MAGIC = b"mxk1"
+#: magic, CRC of all that follows but the data; number of the checkpoint, bytes of the JSON text and of data
+_MAGIC_AND_CRC, _SIZES = struct.Struct("<4sI"), struct.Struct("<QIQ")
+_HEAD = _MAGIC_AND_CRC.size + _SIZES.size
+_MAGIC = b"mxk2"
 _NOTHING = np.empty(0, np.uint8)
 #: bytes of changes that are kept before a checkpoint is due, and how many times those of the state
 _LEAST, _TIMES = 64 << 20, 4
 
 
-def write(file: IO[bytes], told: dict[str, Any], data: Bytes = _NOTHING) -> int:
-    """Writes a record; how many bytes it has."""
+def head_of(number: int, told: dict[str, Any], size: int) -> bytes:
+    """What comes before the `size` bytes of a record's data."""
     text = json.dumps(told).encode()
-    for part in (_HEAD.pack(_MAGIC, len(text), zlib.crc32(text), data.nbytes) + text, data.data):
-        left = memoryview(part)
-        while left:
-            left = left[file.write(left) :]
-    return _HEAD.size + len(text) + data.nbytes
+    rest = _SIZES.pack(number, len(text), size) + text
+    return _MAGIC_AND_CRC.pack(_MAGIC, zlib.crc32(rest)) + rest
 
 
-def read(path: Path) -> Iterator[Record]:
-    """The records of a file, up to one that is not whole, since its writer was killed."""
+def write(file: IO[bytes], number: int, told: dict[str, Any], data: Bytes = _NOTHING) -> None:
+    """Writes a record of a checkpoint."""
+    file.write(head_of(number, told, data.nbytes))
+    file.write(data.data)
+
+
+def read(path: Path, number: int) -> Iterator[Record]:
+    """The records of a file, up to one that is not whole, since its writer was killed, or is of another checkpoint."""
     with path.open("rb") as file:
-        while len(head := file.read(_HEAD.size)) == _HEAD.size:
-            magic, length, crc, size = _HEAD.unpack(head)
-            text = file.read(length)
-            if magic != _MAGIC or len(text) < length or zlib.crc32(text) != crc:
+        while len(head := file.read(_HEAD)) == _HEAD:
+            magic, crc = _MAGIC_AND_CRC.unpack_from(head)
+            of, length, size = _SIZES.unpack_from(head, _MAGIC_AND_CRC.size)
+            if magic != _MAGIC or of != number or len(text := file.read(length)) < length:
+                return
+            if zlib.crc32(head[_MAGIC_AND_CRC.size :] + text) != crc:
                 return
             data = np.frombuffer(file.read(size), np.uint8)
             if data.nbytes < size:
@@ -94,13 +105,13 @@ class Journal:
         if not self._number:
             return
         ended = False
-        for told, data in read(self._checkpoint(self._number)):
+        for told, data in read(self._checkpoint(self._number), self._number):
             ended = told["do"] == "end"
             yield told, data
         if not ended:
             raise FileFormatError(f"{self._checkpoint(self._number)}: the checkpoint is not whole")
         if self._changes(self._number).exists():
-            yield from read(self._changes(self._number))
+            yield from read(self._changes(self._number), self._number)
 
     def append(self, told: dict[str, Any], data: Bytes = _NOTHING) -> int:
         """Keeps a change, which outlives the process when this returns; where it begins, for `cut`.
@@ -112,9 +123,11 @@ class Journal:
         path = str(self._changes(self._number))
         if self._file is None:
             raise MXNetError(f"[KVStore server] {path} could not be mended, so no more changes are taken")
-        place = self._bytes
+        place, head = self._bytes, head_of(self._number, told, data.nbytes)
         try:
-            self._bytes += write(self._file, told, data)
+            _write_at(self._file.fileno(), data.data, place + len(head))
+            _write_at(self._file.fileno(), head, place)
+            self._bytes += len(head) + data.nbytes
         except BaseException as error:
             self.cut(place)
             if isinstance(error, OSError):
@@ -128,7 +141,6 @@ class Journal:
             return
         try:
             self._file.truncate(place)
-            self._file.seek(place)
         except OSError as error:
             self.close()
             raise FileError.of(error.errno or 0, str(self._changes(self._number))) from error
@@ -146,12 +158,17 @@ class Journal:
         number = self._number + 1
         with atomic_write(self._checkpoint(number)) as file:
             for told, data in records:
-                write(file, told, data)
-            write(file, {"do": "end"})
-        self.close()
-        self._file = self._changes(number).open(
-            "wb", buffering=0
-        )  # a buffer would keep what could not be written
+                write(file, number, told, data)
+            write(file, number, {"do": "end"})
+        if self._file is None:
+            # a buffer would keep what could not be written
+            self._file = self._changes(number).open("wb", buffering=0)
+        else:
+            try:
+                os.replace(self._changes(self._number), self._changes(number))
+            except OSError:
+                self.close()  # its changes would be those after the checkpoint before
+                raise
         self._number, self._bytes, self._since = number, 0, time.monotonic()
         for path in self._folder.glob("c*-*.bin"):  # those before
             if path.stem.rpartition("-")[2] != str(number):
@@ -162,3 +179,11 @@ class Journal:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def _write_at(file: int, data: Any, place: int) -> None:
+    """Writes all of some bytes to a place of a file."""
+    left = memoryview(data)
+    while left:
+        count = os.pwrite(file, left, place)
+        left, place = left[count:], place + count
