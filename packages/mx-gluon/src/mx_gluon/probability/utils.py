@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import update_wrapper
+import functools
 from typing import Any
 
 from mx_core.errors import ArgumentError
@@ -41,7 +40,7 @@ def logit2prob(logit: Any, binary: bool = True, F: Any = None) -> Any:
     return sigmoid(x).raw if binary else exp(log_softmax(x)).raw
 
 
-class cached_property:
+class cached_property(functools.cached_property[Any]):
     """A property that is kept as an attribute after its first use, if it is no NDArray and has none.
 
     Arrays are computed anew each time: a later write to the arrays from which they come changes them, and what was
@@ -50,16 +49,12 @@ class cached_property:
     Threads: as the object that has it; two may compute it at the same time.
     """
 
-    def __init__(self, func: Callable[[Any], Any]) -> None:
-        self._func = func
-        update_wrapper(self, func)  # type: ignore[arg-type]
-
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        value = self._func(instance)
+        value = self.func(instance)
         if not _has_arrays(value):
-            instance.__dict__[self._func.__name__] = value
+            instance.__dict__[self.func.__name__] = value
         return value
 
 

@@ -31,8 +31,8 @@ class Distribution:
     """A distribution, or one per element of its parameters, which broadcast with each other.
 
     Parameters are numbers, NDArrays or, in `hybrid_forward`, symbols. So are the results: what depends on numbers alone
-    is a number. A subclass defines `_log_prob`, `_draw` and other methods with `Value`s. They get float32 in place of
-    float16 and bfloat16; their results are rounded once.
+    is a number. A subclass defines `_log_prob`, `_draw` and other methods. Arguments of class `Value` are float32 in
+    place of float16 and bfloat16; results are rounded once.
 
     Threads: any may use one whose parameters no other writes.
 
