@@ -293,15 +293,18 @@ def test_fork_inside_an_operation(python: Python) -> None:
 
 
 LOST = """
-import os, sys, time, mx_engine
+import os, sys, threading, time, mx_engine
 from mx_core.errors import MXNetError
 os.environ["MX_FORK_TIMEOUT"] = "0.2"
+gate = threading.Event()
 engine = mx_engine.create({kind!r}, workers=2)
 written, read, idle = (engine.new_variable() for _ in range(3))
-engine.push(lambda: time.sleep(3), reads=[read], writes=[written])
+engine.push(lambda: gate.wait(30), reads=[read], writes=[written])
 engine.push(lambda: None, writes=[written])
 if child := os.fork():
-    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    status = os.waitpid(child, 0)[1]
+    gate.set()
+    sys.exit(os.waitstatus_to_exitcode(status))
 begin = time.monotonic()
 ran = []
 engine.push(lambda: ran.append(1), writes=[idle])

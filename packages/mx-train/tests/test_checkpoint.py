@@ -72,11 +72,19 @@ class Stopping:
             yield batch
 
 
-@pytest.mark.parametrize("stop", range(2, 12))
-def test_a_module_goes_on_with_the_next_batch(stop: int, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], dict[str, Any]]:
+    """What a training that nothing stops prints, and its parameters at the end."""
     random.seed(3)
-    whole = Module(net())
-    expected = fit(Training(tmp_path / "whole", whole, period=1), whole, data())
+    module = Module(net())
+    return fit(Training(tmp_path_factory.mktemp("whole"), module, period=1), module, data()), values(module)
+
+
+@pytest.mark.parametrize("stop", range(2, 12))
+def test_a_module_goes_on_with_the_next_batch(
+    stop: int, whole: tuple[list[str], dict[str, Any]], tmp_path: Path
+) -> None:
+    expected, parameters = whole
     random.seed(3)
     first = Module(net())
     training = Training(tmp_path / "run", first, period=1)
@@ -90,7 +98,7 @@ def test_a_module_goes_on_with_the_next_batch(stop: int, tmp_path: Path) -> None
     seen = fit(resumed, second, data())
     done = stop if stop % 4 == 0 else stop - 1  # the batch before that which was not given has been asked for
     assert seen == expected[done:]
-    assert values(second) == values(whole)
+    assert values(second) == parameters
     assert not resumed.resumed
 
 
