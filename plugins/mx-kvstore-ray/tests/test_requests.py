@@ -96,12 +96,14 @@ class Wire:
 class Worker:
     """The requests of a worker, and the values of its keys."""
 
-    def __init__(self, wire: Wire, rank: int, sizes: dict[str, int], servers: int) -> None:
+    def __init__(
+        self, wire: Wire, rank: int, sizes: dict[str, int], servers: int, memory: bool = True
+    ) -> None:
         self.rank, self.fault = rank, Fault()
         self.values = {key: np.zeros(size, np.float32) for key, size in sizes.items()}
         self.parts = {key: parts(n, size, servers, 1000) for n, (key, size) in enumerate(sizes.items())}
         self.requests = Requests(
-            lambda *what: wire.send(rank, *what), (Lost,), servers, self.fault, timeout=20.0
+            lambda *what: wire.send(rank, *what), (Lost,), servers, self.fault, 20.0, memory
         )
 
     def ask(self, command: str, key: str, priority: int = 0, **more: Any) -> Future[None]:
@@ -143,12 +145,14 @@ def wires() -> Iterator[Any]:
             wire.close()
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_sums_are_exact_whatever_is_lost(wires: Any, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "memory"), [(0, True), (1, True), (2, True), (3, False)])
+def test_sums_are_exact_whatever_is_lost(
+    wires: Any, monkeypatch: pytest.MonkeyPatch, seed: int, memory: bool
+) -> None:
     monkeypatch.setattr(requests, "_PAUSE", 0.001)
-    sizes = {"a": 3, "b": 1500, "c": 100_000, "d": 1, "e": 0}
+    sizes = {"a": 3, "b": 1500, "c": 200_000, "d": 1, "e": 0}
     wire = wires(2, 2, seed=seed, losses=0.2)
-    workers = [Worker(wire, rank, sizes, 2) for rank in (0, 1)]
+    workers = [Worker(wire, rank, sizes, 2, memory) for rank in (0, 1)]
     values = np.random.default_rng(seed)
 
     def train(worker: Worker) -> None:
@@ -179,10 +183,13 @@ def test_sums_are_exact_whatever_is_lost(wires: Any, monkeypatch: pytest.MonkeyP
         worker.requests.stop(5.0)
 
 
-def test_small_pushes_travel_together_and_large_ones_alone(wires: Any) -> None:
+@pytest.mark.parametrize(("memory", "messages"), [(True, 1), (False, 2)])
+def test_small_pushes_travel_together_and_large_ones_in_memory_or_alone(
+    wires: Any, memory: bool, messages: int
+) -> None:
     wire = wires(1, 1)
     sizes = {**{f"small {n}": 10 for n in range(30)}, "large": 100_000}
-    worker = Worker(wire, 0, sizes, 1)
+    worker = Worker(wire, 0, sizes, 1, memory)
     worker.begin()
     original, held = worker.requests._take, threading.Event()
 
@@ -200,9 +207,37 @@ def test_small_pushes_travel_together_and_large_ones_alone(wires: Any) -> None:
     held.set()
     for over in [wake, *pushes]:
         over.result(30.0)
-    assert wire.sent == [(0, "push")] * 2, "29 small ones, and a large one"
+    assert wire.sent == [(0, "push")] * messages, "29 small ones, and a large one"
     assert all((worker.values[key] == 1).all() for key in sizes if key != "small 0")
     worker.requests.stop(5.0)
+
+
+class Blind:
+    """Memory of a process on another machine."""
+
+    def at(self, where: Any, size: int) -> None:
+        return None
+
+
+@pytest.mark.parametrize("who", ["server", "requests"])
+def test_what_is_not_seen_in_memory_is_sent(wires: Any, monkeypatch: pytest.MonkeyPatch, who: str) -> None:
+    monkeypatch.setattr(f"mx_kvstore_ray.{who}.Others", Blind)
+    wire = wires(2, 2)
+    sizes = {"small": 5, "large": 300_000}
+    workers = [Worker(wire, rank, sizes, 2) for rank in (0, 1)]
+    for worker in workers:
+        worker.begin()
+    for n in range(1, 4):
+        wire.sent.clear()
+        overs = [worker.push(key, n, n + worker.rank) for worker in workers for key in sizes]
+        for over in overs:
+            over.result(30.0)
+        for worker in workers:
+            assert all((worker.values[key] == 2 * n + 1).all() for key in sizes)
+            assert not any(worker.requests._seen)
+        assert n == 1 or len(wire.sent) <= 2 * 3, "it is not tried again"
+    for worker in workers:
+        worker.requests.stop(5.0)
 
 
 def test_a_failure_ends_all_that_waits_and_all_that_comes(wires: Any) -> None:

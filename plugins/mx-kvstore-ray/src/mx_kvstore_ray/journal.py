@@ -21,12 +21,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mx_core.errors import FileError, FileFormatError, MXNetError
 from mx_core.files import atomic_write
+from mx_kvstore_ray.messages import Bytes
 
-Bytes = npt.NDArray[np.uint8]
 #: a change: JSON values and bytes
 Record = tuple[dict[str, Any], Bytes]
 

@@ -20,13 +20,14 @@ from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
 from mx_kvstore_ray.errors import KINDS, LASTING, PeerLostError, PeerTimeoutError
 from mx_kvstore_ray.faults import Fault
+from mx_kvstore_ray.memory import LEAST, Memory, Others, Region
+from mx_kvstore_ray.messages import aligned, packed
 from mx_kvstore_ray.parts import Part
-from mx_kvstore_ray.server import aligned
 
 _log = logging.getLogger("mx.kvstore")
 
-#: bytes of a push that travels alone, and of several together
-_SMALL, _TOGETHER = 1 << 18, 4 << 20
+#: bytes of pushes that travel together
+_TOGETHER = 8 << 20
 #: seconds before a request is sent again, after which a wait is told in the log, and that an answer may be late
 _PAUSE, _WARN, _LATE = 0.2, 10.0, 30.0
 #: seconds after which a server that cannot be reached is lost
@@ -71,12 +72,16 @@ class Request:
 
 @dataclass
 class _Piece:
-    """The part of a request that goes to a server, with what is sent and where the answer goes, as bytes."""
+    """The part of a request that goes to a server, with what is sent and where the answer goes, as bytes.
+
+    With a region, it is left there, and the server is told where.
+    """
 
     request: Request
     told: dict[str, Any]
     data: Any
     target: Any
+    region: Region | None = None
 
 
 @dataclass
@@ -89,6 +94,7 @@ class _Call:
     data: Any
     called: str
     pieces: list[_Piece] = field(default_factory=list)
+    size: int = 0
     step: _Step | None = None
     place: int = 0
     begun: float = field(default_factory=time.monotonic)
@@ -118,10 +124,18 @@ class Requests:
     fault : Fault
     timeout : float
         Seconds that a server lets an answer wait for other workers.
+    memory : bool
+        Whether large values are left in memory for servers of the same machine, which are asked whether they see it.
     """
 
     def __init__(
-        self, send: Send, retried: tuple[type[BaseException], ...], servers: int, fault: Fault, timeout: float
+        self,
+        send: Send,
+        retried: tuple[type[BaseException], ...],
+        servers: int,
+        fault: Fault,
+        timeout: float,
+        memory: bool = True,
     ) -> None:
         self._send, self._retried, self._servers, self._fault = send, retried, servers, fault
         self._timeout = timeout
@@ -136,6 +150,13 @@ class Requests:
         self._open: dict[int, Request] = {}
         self._open_steps: dict[int, _Step] = {}
         self._stopping = False
+        #: of the thread: whether servers are asked, and by server whether it sees this worker's memory, and its own;
+        #: by store, key and server, the places of pushes
+        self._shares = memory
+        self._seen = [memory] * servers
+        self._others = [Others() for _ in range(servers)]
+        self._memory = Memory()
+        self._regions: dict[tuple[int, Any, int], Region | None] = {}
         fault.listen(lambda error: self._wake())
         self._thread = threading.Thread(target=self._run, name="mx kvstore: communication", daemon=True)
         self._thread.start()
@@ -237,32 +258,43 @@ class Requests:
         return max(0.0, self._again[0][0] - time.monotonic()) if self._again else 1.0
 
     def _calls(self, requests: list[Request]) -> list[_Call]:
-        """Messages for requests, in their order; small pushes to one server travel together."""
+        """Messages for requests, in their order. Pushes to a server travel together, but large ones only in memory."""
         found: list[_Call] = []
         open_calls: dict[tuple[int, str], _Call] = {}
         for request in requests:
             request.left = len(request.parts)
             for part in request.parts:
-                piece = _piece(request, part)
+                piece = self._piece(request, part)
                 if not request.command.startswith("push"):
                     found.append(
                         _Call(part.server, request.command, piece.told, piece.data, request.called, [piece])
                     )
                     continue
-                place = part.server, request.command
+                place, size = (part.server, request.command), aligned(piece.data.nbytes)
+                alone = piece.region is None and size > LEAST
                 call = open_calls.get(place)
-                if call is None or _size(call) + piece.data.nbytes > _TOGETHER or piece.data.nbytes > _SMALL:
+                if alone or call is None or call.size + size > _TOGETHER:
                     call = _Call(part.server, request.command, {}, None, request.called)
                     found.append(call)
-                    if piece.data.nbytes <= _SMALL:
+                    if not alone:
                         open_calls[place] = call
                 call.pieces.append(piece)
-        for call in found:
-            if not call.told:
-                _pack(call)
+                call.size += size
         return found
 
+    def _piece(self, request: Request, part: Part) -> _Piece:
+        piece = _piece(request, part)
+        large = request.command.startswith("push") and piece.data.nbytes > LEAST
+        if large and request.compression is None and self._seen[part.server]:
+            place = piece.told["store"], piece.told["key"], part.server
+            if place not in self._regions:
+                self._regions[place] = self._memory.take(piece.data.nbytes)
+            piece.region = self._regions[place]
+        return piece
+
     def _begin(self, call: _Call) -> None:
+        if not call.told:
+            _pack(call)
         self._under_way[id(call)] = call
         try:
             future = self._send(call.server, call.command, call.told, call.data)
@@ -290,14 +322,23 @@ class Requests:
             self._finish_step(call, found, None)
         elif call.step is not None:
             self._finish_step(call, None, (told, data))
+        elif told.get("unseen") or not _fill(call, told, data, self._others[call.server]):
+            self._send_all(call)
         else:
-            _fill(call, data)
             for piece in call.pieces:
                 piece.request.left -= 1
                 if not piece.request.left:
                     with self._changed:
                         self._open.pop(id(piece.request), None)
                     piece.request.done(None)
+
+    def _send_all(self, call: _Call) -> None:
+        """Sends again what was left in memory: the server is on another machine, or has ended since."""
+        self._seen[call.server] = False
+        for piece in call.pieces:
+            piece.region = None
+        call.told = {}
+        self._begin(call)
 
     def _finish_step(self, call: _Call, error: MXNetError | None, answer: Any) -> None:
         step = call.step
@@ -315,6 +356,8 @@ class Requests:
         now = time.monotonic()
         if call.failing is None:
             call.failing = now
+            self._others[call.server] = Others()  # it comes back with another memory
+            self._seen[call.server] = self._shares
             _log.warning(
                 "server %d does not answer (%s); it is asked again: %s",
                 call.server,
@@ -370,27 +413,34 @@ def _piece(request: Request, part: Part) -> _Piece:
     return _Piece(request, told, data, target)
 
 
-def _size(call: _Call) -> int:
-    return sum(aligned(piece.data.nbytes) for piece in call.pieces)
-
-
 def _pack(call: _Call) -> None:
-    """Makes one message of several pushes. A single one is sent from where it is."""
-    call.told = {"pushes": [{**piece.told, "bytes": piece.data.nbytes} for piece in call.pieces]}
-    if len(call.pieces) == 1:
-        call.data = call.pieces[0].data
-        return
-    call.data = np.empty(_size(call), np.uint8)
-    at = 0
+    """Makes one message of pushes, without those left in memory; one that is alone is sent from where it is."""
+    sent = []
+    call.told = {"pushes": []}
     for piece in call.pieces:
-        call.data[at : at + piece.data.nbytes] = piece.data
-        at += aligned(piece.data.nbytes)
+        told = {**piece.told, "bytes": piece.data.nbytes}
+        if piece.region is None:
+            sent.append(piece.data)
+        else:
+            piece.region.data[:] = piece.data
+            told["memory"] = piece.region.where
+        call.told["pushes"].append(told)
+    call.data = packed(sent)
 
 
-def _fill(call: _Call, data: Any) -> None:
-    """Copies an answer to where its parts belong."""
+def _fill(call: _Call, told: dict[str, Any], data: Any, others: Others) -> bool:
+    """Copies an answer to where its parts belong; false if some of it is in memory that is not there."""
     at = 0
-    for piece in call.pieces:
-        if piece.target is not None:
-            piece.target[:] = data[at : at + piece.target.nbytes]
+    places = told.get("memory") or [None] * len(call.pieces)
+    for piece, where in zip(call.pieces, places, strict=True):
+        if piece.target is None:
+            continue
+        if where is not None:
+            found = others.at(where, piece.target.nbytes)
+            if found is None:
+                return False
+        else:
+            found = data[at : at + piece.target.nbytes]
             at += aligned(piece.target.nbytes)
+        piece.target[:] = found
+    return True

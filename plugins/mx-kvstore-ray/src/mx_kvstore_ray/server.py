@@ -24,21 +24,15 @@ from mx_kvstore.compression import Compression
 from mx_kvstore.updater import updater_for
 from mx_kvstore_ray.described import describe, made
 from mx_kvstore_ray.errors import KINDS, PeerLostError, PeerTimeoutError, ProtocolError
-from mx_kvstore_ray.journal import Bytes, Journal, Record
+from mx_kvstore_ray.journal import Journal, Record
+from mx_kvstore_ray.memory import LEAST, Memory, Others
+from mx_kvstore_ray.messages import Bytes, aligned, packed
 from mx_kvstore_ray.values import Members, Push, Store, Value, Waiters, elements, joined
 
 #: rank of a worker, and how often it was started before
 Stamp = tuple[int, int]
 #: name and text of an error, or None; JSON values; bytes
 Answer = tuple[tuple[str, str] | None, dict[str, Any], Bytes | None]
-
-#: bytes to whose multiples pushes in one message are filled up
-ALIGNED = 64
-
-
-def aligned(size: int) -> int:
-    """The next multiple of `ALIGNED`."""
-    return -(-size // ALIGNED) * ALIGNED
 
 
 class Server:
@@ -76,6 +70,9 @@ class Server:
         self._met = 0
         self._arrived: dict[int, int] = {}
         self._waiters: Waiters = []  # for a barrier, a first value, an optimizer
+        #: where large values are, for workers of the same machine, and by worker its memory
+        self._memory = Memory()
+        self._others: dict[int, Others] = {}
         self._journal = Journal(Path(folder), interval)
         for told, data in self._journal.recover():
             self._repeat(told, data)
@@ -201,13 +198,14 @@ class Server:
         self, rank: int, told: dict[str, Any], data: Bytes
     ) -> tuple[dict[str, Any], Bytes | None]:
         """Pushes of several keys, whose new values are the answer."""
-        at, taken = 0, []
-        for each in told["pushes"]:
+        taken = []
+        for each, piece in self._pieces(rank, told, data):
+            if piece is None:
+                return {"unseen": True}, None
             value = self._value(each)
-            self._take(rank, value, each, data[at : at + each["bytes"]])
-            at += aligned(each["bytes"])
-            taken.append((value, int(each["n"])))
-        for value, n in taken:
+            self._take(rank, value, each, piece)
+            taken.append((value, int(each["n"]), "memory" in each))
+        for value, n, _ in taken:
 
             def ready(value: Value = value, n: int = n) -> bool:
                 return value.rounds >= n
@@ -216,14 +214,28 @@ class Server:
                 return self._members.active - value.pushed.keys()
 
             await self._until(value.waiters, rank, ready, f"push {n} of key {value.key!r}", others)
-        if len(taken) == 1:
-            return {}, taken[0][0].stored.view(np.uint8)
-        found = np.empty(sum(aligned(value.stored.nbytes) for value, _ in taken), np.uint8)
+        # Who left a push in memory reads the value there: it stays until that worker has pushed the next one.
+        places = [value.where if left else None for value, _, left in taken]
+        return {"memory": places}, packed(
+            [
+                value.stored.view(np.uint8)
+                for (value, _, _), where in zip(taken, places, strict=True)
+                if where is None
+            ]
+        )
+
+    def _pieces(
+        self, rank: int, told: dict[str, Any], data: Bytes
+    ) -> Iterator[tuple[dict[str, Any], Bytes | None]]:
+        """The pushes of a message and their bytes, or None of one that is in memory that is not seen here."""
         at = 0
-        for value, _ in taken:
-            found[at : at + value.stored.nbytes] = value.stored.view(np.uint8)
-            at += aligned(value.stored.nbytes)
-        return {}, found
+        for each in told["pushes"]:
+            where, size = each.get("memory"), int(each["bytes"])
+            if where is not None:
+                yield each, self._others.setdefault(rank, Others()).at(where, size)
+            else:
+                yield each, data[at : at + size]
+                at += aligned(size)
 
     def _take(self, rank: int, value: Value, told: dict[str, Any], data: Bytes) -> None:
         """Takes part in a round, unless the push counts already."""
@@ -257,10 +269,10 @@ class Server:
         self, rank: int, told: dict[str, Any], data: Bytes
     ) -> tuple[dict[str, Any], Bytes | None]:
         """Pushes of several keys, each of which is applied now."""
-        at = 0
-        for each in told["pushes"]:
-            value, piece = self._value(each), data[at : at + each["bytes"]]
-            at += aligned(each["bytes"])
+        for each, piece in self._pieces(rank, told, data):
+            if piece is None:
+                return {"unseen": True}, None
+            value = self._value(each)
             store = self._store(value.store)
             await self._until(
                 self._waiters, rank, lambda store=store: store.updater is not None,  # type: ignore[misc]
@@ -407,9 +419,13 @@ class Server:
             self._update(told, data)
         elif do == "init":
             assert data is not None
+            region = self._memory.take(data.nbytes) if data.nbytes > LEAST else None
+            stored = np.empty(data.nbytes, np.uint8) if region is None else region.data
+            stored[:] = data
             value = Value(
-                told["store"], told["key"], told["shape"], told["code"], elements(data.copy(), told["code"])
+                told["store"], told["key"], told["shape"], told["code"], elements(stored, told["code"])
             )
+            value.where = None if region is None else region.where
             self._values[value.store, value.key] = value
             self._size += value.stored.nbytes
             _wake(self._waiters)
@@ -439,6 +455,7 @@ class Server:
             for value in self._values.values():
                 value.pushed.pop(rank, None)
             self._arrived.pop(rank, None)
+            self._others.pop(rank, None)
             if told["then"] == "restart":
                 self._members.starts[rank] = told["start"] + 1
             else:

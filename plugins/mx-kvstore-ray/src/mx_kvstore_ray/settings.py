@@ -22,6 +22,7 @@ VARIABLES: Mapping[str, str] = {
     "MX_KVSTORE_RAY_FOLDER": "where servers keep checkpoints; by default shared memory, as long as the job lasts",
     "MX_KVSTORE_RAY_CHECKPOINT": "seconds between two checkpoints of a server, by default 60",
     "MX_KVSTORE_TIMEOUT": "seconds that a distributed store waits for other processes, by default 300",
+    "MX_KVSTORE_SHARED_MEMORY": "0: processes of one machine exchange values by messages, not in shared memory",
     "MXNET_KVSTORE_BIGARRAY_BOUND": "elements from which servers share an array, by default 1000000",
 }
 
@@ -61,6 +62,11 @@ def whole(name: str, default: int, least: int = 0) -> int:
 def timeout() -> float:
     """Seconds that a wait for other processes may last."""
     return number("MX_KVSTORE_TIMEOUT", TIMEOUT, 0.1)
+
+
+def shared_memory() -> bool:
+    """Whether workers and servers of one machine share memory."""
+    return whole("MX_KVSTORE_SHARED_MEMORY", 1) != 0
 
 
 def big_array_bound() -> int:

@@ -71,6 +71,8 @@ class Value:
     def __init__(self, store: int, key: Any, shape: Sequence[int], code: int, stored: Values) -> None:
         self.store, self.key, self.shape, self.code = store, key, tuple(shape), code
         self.stored = stored
+        #: where it is in memory that workers may read
+        self.where: list[int] | None = None
         #: completed rounds; with asynchronous pushes, of each worker how many count
         self.rounds = 0
         self.applied: dict[int, int] = {}

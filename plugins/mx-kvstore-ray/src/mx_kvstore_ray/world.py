@@ -53,7 +53,9 @@ class World:
         def send(server: int, command: str, told: dict[str, Any], data: Any) -> Any:
             return self._handles[server].answer.remote(command, stamp, told, data).future()
 
-        self.requests = Requests(send, actors.retried(ray), place.servers, self.fault, self.timeout)
+        self.requests = Requests(
+            send, actors.retried(ray), place.servers, self.fault, self.timeout, settings.shared_memory()
+        )
         atexit.register(self.close)  # before Ray's own, which cuts the connection
         self.requests.command("join", {})
 
