@@ -56,6 +56,15 @@ def test_a_rate_that_replaces_the_schedules_is_told(
     assert caplog.messages == ([said] if said else [])
 
 
+def test_ftrl_leaves_a_schedule_its_rate(caplog: pytest.LogCaptureFixture) -> None:
+    for given in ({}, {"learning_rate": 0.3}):
+        made = optimizer.Ftrl(lr_scheduler=lrs.FactorScheduler(10, base_lr=0.05), **given)
+        assert made.learning_rate == 0.05
+    assert optimizer.Ftrl(learning_rate=0.3).learning_rate == 0.3
+    assert optimizer.Ftrl().learning_rate == 0.1
+    assert not caplog.messages
+
+
 def test_a_rate_that_a_schedule_does_not_take_is_told(caplog: pytest.LogCaptureFixture) -> None:
     schedule = lrs.PolyScheduler(10, base_lr=0.2)
     optimizer.create("sgd", learning_rate=0.1, lr_scheduler=schedule)

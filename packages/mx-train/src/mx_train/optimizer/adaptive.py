@@ -106,13 +106,14 @@ class RMSProp(Optimizer):
 class Ftrl(Optimizer):
     """FTRL, "follow the regularised leader": L1 regularisation makes weights 0.
 
-    Source: McMahan et al., Ad Click Prediction, KDD 2013.
+    Source: McMahan et al., Ad Click Prediction, KDD 2013. With a schedule, the rate is that of the schedule alone.
     """
 
     def __init__(
         self, lamda1: float = 0.01, learning_rate: float | None = 0.1, beta: float = 1.0, **kwargs: Any
     ) -> None:
-        super().__init__(learning_rate=learning_rate, **kwargs)
+        scheduled = kwargs.get("lr_scheduler") is not None  # a schedule keeps its own rate, as in MXNet
+        super().__init__(learning_rate=None if scheduled else learning_rate, **kwargs)
         self.lamda1, self.beta = lamda1, beta
 
     def create_state(self, index: Index, weight: NDArray) -> State:
