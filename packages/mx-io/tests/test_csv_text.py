@@ -103,3 +103,10 @@ def test_a_compressed_file_is_read_by_its_name(tmp_path):
         file.write("1,2\n3,4\n")
     batch = CSVIter(data_csv=str(tmp_path / "a.csv.gz"), data_shape=(2,), batch_size=2).next()
     assert batch.data[0].asnumpy().tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_shape_that_is_far_too_large_is_told_of(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("1,2\n3,4\n")
+    with pytest.raises(FileFormatError, match=r"expected 10000000000000 values a line .*, got 2"):
+        csv._read(str(file), (10**13,), np.dtype("float32"))

@@ -99,7 +99,9 @@ def _plain(path: str, columns: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any
     tables = []
     with open(path, "rb") as file:
         for lines in iter(lambda: file.read(_BLOCK) + file.readline(), b""):
-            table = np.empty((lines.count(b"\n") + 1, columns), dtype)
+            # a number takes two bytes, with what ends it
+            most = (len(lines) + 1) // (2 * columns) if columns else 0
+            table = np.empty((min(lines.count(b"\n") + 1, most), columns), dtype)
             rows = _core.read_numbers(lines, table)
             if rows is None:
                 return None
