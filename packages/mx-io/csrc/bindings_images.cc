@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -69,6 +70,24 @@ Pixels shift_hls_array(const Pixels& image, float hue, float lightness, float sa
   return out;
 }
 
+// Numbers beyond those of 32 bits, and what is no number, would become sizes.
+void check_finite(const AugmentOptions& o) {
+#define MX_NUMBER(name) std::pair<const char*, float>(#name, o.name)
+  const std::pair<const char*, float> numbers[] = {
+      MX_NUMBER(max_rotate_angle), MX_NUMBER(rotate), MX_NUMBER(max_shear_ratio), MX_NUMBER(min_random_scale),
+      MX_NUMBER(max_random_scale), MX_NUMBER(min_img_size), MX_NUMBER(max_img_size), MX_NUMBER(min_random_area),
+      MX_NUMBER(max_random_area), MX_NUMBER(min_aspect_ratio), MX_NUMBER(max_aspect_ratio), MX_NUMBER(brightness),
+      MX_NUMBER(contrast), MX_NUMBER(saturation), MX_NUMBER(pca_noise), MX_NUMBER(max_random_contrast),
+      MX_NUMBER(max_random_illumination)};
+#undef MX_NUMBER
+  for (const auto& [name, value] : numbers) {
+    if (!std::isfinite(value)) {
+      throw Error(MX_ERROR_VALUE, std::string("[augment] ") + name + ": expected a finite number of 32 bits, got " +
+                                      std::to_string(value));
+    }
+  }
+}
+
 void check_options(const AugmentOptions& o) {
   if (o.channels < 1 || o.channels > 4 || o.height < 1 || o.width < 1 || o.height > 32768 || o.width > 32768) {
     throw Error(MX_ERROR_SHAPE, "[augment] expected 1 to 4 channels and sides from 1 to 32768");
@@ -79,6 +98,7 @@ void check_options(const AugmentOptions& o) {
                                     std::to_string(o.inter_method));
   }
   if (o.resize > 32768) throw Error(MX_ERROR_VALUE, "[augment] resize: expected at most 32768");
+  check_finite(o);
 }
 
 ImageView view_for(const AugmentOptions& options, const Pixels& image) {

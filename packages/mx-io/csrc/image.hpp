@@ -38,7 +38,7 @@ struct Image {
 };
 
 inline uint8_t saturate(float value) {
-  return value <= 0.0F ? 0 : value >= 255.0F ? 255 : static_cast<uint8_t>(value + 0.5F);
+  return !(value > 0.0F) ? 0 : value >= 255.0F ? 255 : static_cast<uint8_t>(value + 0.5F);  // 0 for NaN
 }
 
 }  // namespace mx::io

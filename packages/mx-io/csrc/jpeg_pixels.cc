@@ -16,7 +16,7 @@ namespace mx::io::jpeg {
 namespace {
 
 // Factors of the transform, 13 bits of fraction, as rounded for the algorithm of Loeffler, Ligtenberg and Moschytz
-// (ICASSP 1989) and multiplied out: pairs for two coefficients.
+// (ICASSP 1989): pairs for two coefficients.
 MX_AVX2 inline __m256i pair(int first, int second) {
   const uint32_t low = static_cast<uint32_t>(first) & 0xFFFF, high = static_cast<uint32_t>(second) << 16;
   return _mm256_set1_epi32(static_cast<int>(high | low));
@@ -40,18 +40,27 @@ MX_AVX2 inline __m256i rounded(Wide x) {
                             _mm256_srai_epi32(_mm256_add_epi32(x.high, half), kShift));
 }
 
-// Eight values in each of sixteen lanes.
+// Of 16 bits, times 8192.
+MX_AVX2 inline Wide raised(__m256i x) {
+  const Wide top = both(_mm256_setzero_si256(), x);
+  return {_mm256_srai_epi32(top.low, 3), _mm256_srai_epi32(top.high, 3)};
+}
+
+// Eight values in each of sixteen lanes.  Sums of two values wrap around where libjpeg-turbo's do: only damaged files
+// have values so large, and their pixels are libjpeg-turbo's too.
 template <int kShift>
 MX_AVX2 inline void transform_lanes(__m256i (&v)[8]) {
-  const Wide v04 = both(v[0], v[4]), v26 = both(v[2], v[6]), v13 = both(v[1], v[3]), v57 = both(v[5], v[7]);
-  const Wide sum = times(v04, pair(8192, 8192)), difference = times(v04, pair(8192, -8192));
+  const Wide v26 = both(v[2], v[6]), v17 = both(v[1], v[7]), v35 = both(v[3], v[5]);
+  const Wide sums = both(_mm256_add_epi16(v[3], v[7]), _mm256_add_epi16(v[1], v[5]));
+  const Wide sum = raised(_mm256_add_epi16(v[0], v[4])), difference = raised(_mm256_sub_epi16(v[0], v[4]));
   const Wide less = times(v26, pair(4433, -10704)), more = times(v26, pair(10703, 4433));
   const Wide even[4] = {plus(sum, more), plus(difference, less), minus(difference, less), minus(sum, more)};
+  const Wide of_37 = times(sums, pair(-6436, 9633)), of_15 = times(sums, pair(9633, 6437));
   const Wide odd[4] = {
-      plus(times(v13, pair(11363, 9633)), times(v57, pair(6437, 2260))),
-      plus(times(v13, pair(9633, -2259)), times(v57, pair(-11362, -6436))),
-      plus(times(v13, pair(6437, -11362)), times(v57, pair(2261, 9633))),
-      plus(times(v13, pair(2260, -6436)), times(v57, pair(9633, -11363))),
+      plus(times(v17, pair(4926, -7373)), of_15),
+      plus(times(v35, pair(4177, -20995)), of_37),
+      plus(times(v35, pair(-20995, -4176)), of_15),
+      plus(times(v17, pair(-7373, -4927)), of_37),
   };
   for (int i = 0; i < 4; ++i) {
     v[i] = rounded<kShift>(plus(even[i], odd[i]));
@@ -155,12 +164,41 @@ MX_AVX2 inline __m256i two_rows(const int16_t* a, const int16_t* b) {
 
 }  // namespace
 
+namespace {
+
+MX_AVX2 inline __m256i row_of_two(const int16_t* a, const int16_t* b, BlockTarget to_a, BlockTarget to_b, int i) {
+  return _mm256_mullo_epi16(two_rows(a + 8 * i, b + 8 * i), two_rows(to_a.steps + 8 * i, to_b.steps + 8 * i));
+}
+
+// Whether all rows of a block but the first are zero.
+MX_AVX2 bool one_row(const int16_t* block) {
+  __m128i any = _mm_setzero_si128();
+  for (int i = 1; i < 8; ++i) any = _mm_or_si128(any, _mm_load_si128(reinterpret_cast<const __m128i*>(block + 8 * i)));
+  return _mm_testz_si128(any, any) != 0;
+}
+
+// Whether a value is lost when four times it is taken for 16 bits.
+MX_AVX2 inline bool too_large(__m256i values) {
+  const __m256i beyond = _mm256_add_epi16(values, _mm256_set1_epi16(0x2000));
+  return _mm256_testz_si256(beyond, _mm256_set1_epi16(static_cast<int16_t>(0xC000))) == 0;
+}
+
+// Columns of which only the first row has values, as libjpeg-turbo transforms them: it shifts without a limit.
+MX_AVX2 void shift_first_rows(const int16_t* a, const int16_t* b, BlockTarget to_a, BlockTarget to_b,
+                              __m256i (&v)[8]) {
+  const __m256i first = row_of_two(a, b, to_a, to_b, 0);
+  const __m256i halves = _mm256_set_m128i(_mm_set1_epi8(one_row(b) ? -1 : 0), _mm_set1_epi8(one_row(a) ? -1 : 0));
+  for (__m256i& row : v) row = _mm256_blendv_epi8(row, _mm256_slli_epi16(first, 2), halves);
+}
+
+}  // namespace
+
 MX_AVX2 void transform_two(const int16_t* a, const int16_t* b, BlockTarget to_a, BlockTarget to_b) {
   __m256i v[8];
-  for (int i = 0; i < 8; ++i) {
-    v[i] = _mm256_mullo_epi16(two_rows(a + 8 * i, b + 8 * i), two_rows(to_a.steps + 8 * i, to_b.steps + 8 * i));
-  }
+  for (int i = 0; i < 8; ++i) v[i] = row_of_two(a, b, to_a, to_b, i);
+  const bool beyond = too_large(v[0]);
   transform_lanes<11>(v);
+  if (beyond) shift_first_rows(a, b, to_a, to_b, v);
   transpose(v);
   transform_lanes<18>(v);
   transpose(v);
@@ -238,7 +276,8 @@ void colour_row(const uint8_t*, const int16_t*, const int16_t*, int64_t, uint8_t
 #endif
 
 void transform_flat(int16_t coefficient, BlockTarget to) {
-  const int value = std::clamp(((static_cast<int16_t>(coefficient * to.steps[0]) + 4) >> 3) + 128, 0, 255);
+  const auto raised = static_cast<int16_t>(static_cast<uint32_t>(coefficient * to.steps[0]) << 2);  // as above
+  const int value = std::clamp(((raised + 16) >> 5) + 128, 0, 255);
   for (int row = 0; row < 8; ++row) std::memset(to.pixels + row * to.row_bytes, value, 8);
 }
 

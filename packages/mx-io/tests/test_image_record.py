@@ -282,11 +282,35 @@ def test_bad_parameters_are_explained_at_construction(numbered):
         ({"std_r": 0}, "values other than 0"),
         ({"dtype": "int32"}, "dtype: expected one of float32"),
         ({"rand_crops": True}, "Did you mean 'rand_crop'"),
+        ({"max_random_scale": 1e39}, "max_random_scale: expected a finite number of 32 bits, got inf"),
+        ({"brightness": 1e39}, "brightness: expected a finite number of 32 bits, got inf"),
     ):
         with pytest.raises(ArgumentError, match=message):
             ImageRecordIter(**numbered | more)
     with pytest.raises(OSError, match=r"absent\.rec"):
         ImageRecordIter(**numbered | {"path_imgrec": "absent.rec"})
+
+
+def test_the_largest_parameters_make_no_other_image_than_one_of_the_shape(numbered):
+    names = (
+        "max_img_size",
+        "max_shear_ratio",
+        "max_aspect_ratio",
+        "brightness",
+        "contrast",
+        "saturation",
+        "pca_noise",
+    )
+    most = dict.fromkeys(names, 3e38)
+    whole = {
+        "max_rotate_angle": 2**31 - 1,
+        "random_h": 2**31 - 1,
+        "random_s": 2**31 - 1,
+        "random_l": 2**31 - 1,
+    }
+    for more in ({}, most, whole):
+        (batch,) = ImageRecordUInt8Iter(**numbered | {"batch_size": 7}, **more)
+        assert batch.data[0].shape == (7, 3, 4, 5) and batch.data[0].asnumpy().dtype == np.uint8
 
 
 def test_an_empty_part_is_explained(tmp_path, numbered):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import simplejpeg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageFile
@@ -179,6 +180,65 @@ def test_no_damage_breaks_the_decoder():
             == []
         )
     assert 100 < kept < 1400
+
+
+def steps_raised(data: bytes, step: int) -> bytes:
+    """The file with other steps of quantization: its values become larger than those of any image."""
+    changed = bytearray(data)
+    at = 0
+    while (at := data.find(b"\xff\xdb\x00\x43", at)) >= 0:
+        changed[at + 5 : at + 69] = bytes([step]) * 64
+        at += 69
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("step", [40, 90, 255])
+@pytest.mark.parametrize("sampling", [0, 1, 2])
+def test_values_beyond_those_of_images_wrap_around_as_libjpegs(step, sampling):
+    rows = np.repeat(photograph(1, 64, step), 48, 0)  # blocks with values in their first row alone
+    flat = np.kron(photograph(6, 8, step), np.ones((8, 8, 1), np.uint8))
+    for pixels in (photograph(48, 64, step), rows, flat):
+        for quality in (70, 95, 100):
+            data = steps_raised(jpeg(pixels, quality=quality, subsampling=sampling), step)
+            found, left = filled(options((3, 48, 64)), [data])
+            assert left == [] and np.array_equal(found[0], simplejpeg.decode_jpeg(data).transpose(2, 0, 1))
+
+
+#: what libjpeg says of a file whose pixels are all there
+BESIDE_PIXELS = ("unknown JFIF revision", "Unsupported marker type")
+
+
+def test_damaged_files_that_are_decoded_have_libjpegs_pixels():
+    draw = random.Random(9)
+    seeds = [
+        jpeg(photograph(24, 40, i), quality=(60, 98)[i % 2], subsampling=i % 3, optimize=i % 4 < 2)
+        for i in range(12)
+    ]
+    kept = 0
+    for _ in range(1500):
+        data = bytearray(draw.choice(seeds))
+        for _ in range(draw.choice((1, 1, 2))):
+            at = (
+                draw.randrange(len(data) - 500, len(data))
+                if draw.random() < 0.7
+                else draw.randrange(2, len(data))
+            )
+            data[at] = draw.randrange(256)
+        data[-2:] = b"\xff\xd9"
+        made = options((3, 24, 40))
+        found, left = filled(made, [bytes(data)])
+        if left:
+            continue
+        kept += 1
+        try:
+            pixels = simplejpeg.decode_jpeg(bytes(data), strict=False)
+        except ValueError as error:
+            assert any(words in str(error) for words in BESIDE_PIXELS)
+            continue
+        expected = np.zeros_like(found[0])
+        made.apply(pixels, expected, 0, 3, 0)
+        assert np.array_equal(found[0], expected)
+    assert kept > 200
 
 
 @pytest.fixture
