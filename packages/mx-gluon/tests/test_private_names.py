@@ -57,6 +57,24 @@ def test_a_step_by_its_parts_is_a_step(store: str | None) -> None:
     np.testing.assert_array_equal(*weights)
 
 
+def test_a_step_calls_what_a_class_of_a_program_overrides() -> None:
+    class Clipping(Trainer):
+        def _update(self, ignore_stale_grad=False):
+            for param in self._params:
+                nd.clip(param.grad(), -0.5, 0.5, out=param.grad())
+            super()._update(ignore_stale_grad)
+
+    net = nn.Dense(1, in_units=2, use_bias=False)
+    net.initialize("ones")
+    trainer = Clipping(net.collect_params(), "sgd", {"learning_rate": 1.0})
+    for step in (trainer.step, trainer.update):
+        with autograd.record():
+            net(nd.array([[2.0, 0.25]])).backward()
+        step(1)
+    np.testing.assert_array_equal(net.weight.data().asnumpy(), [[0, 0.5]])
+    trainer.step(1, ignore_stale_grad=True)
+
+
 def test_the_scale_of_a_file_of_states_is_no_difference(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -280,7 +280,10 @@ class Trainer:
             self._allreduce_grads()
         finally:
             self._summed = None
-        self._apply(work)
+        if type(self)._update is Trainer._update:
+            self._apply(work)
+        else:  # of a program's class
+            self._update(ignore_stale_grad)
 
     def allreduce_grads(self) -> None:
         """Sums gradients over contexts and workers, without an update: `update` does that; asynchronous.
@@ -415,7 +418,7 @@ class Trainer:
         return set(self._summed)
 
     def _update(self, ignore_stale_grad: bool = False) -> None:
-        """Programs call it after `_allreduce_grads`, by MXNet's name."""
+        """Programs call it after `_allreduce_grads`, by MXNet's name, and their classes override it."""
         self._apply(self._work(ignore_stale_grad))
 
     def _apply(self, work: list[Work]) -> None:
