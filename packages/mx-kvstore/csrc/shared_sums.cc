@@ -146,7 +146,7 @@ class Passage {
         break;
       }
       case Kind::kFirst:
-        if (rank_ == 0) std::memcpy(slot, static_cast<const char*>(item.targets[0]) + piece.from, piece.bytes);
+        if (rank_ == item.root) std::memcpy(slot, static_cast<const char*>(item.targets[0]) + piece.from, piece.bytes);
         break;
       case Kind::kCodes:
         compress(item.code, item.threshold, reinterpret_cast<const float*>(item.send + piece.from),
@@ -164,7 +164,11 @@ class Passage {
     const Piece& piece = chunk.pieces.front();
     switch (chunk.kind) {
       case Kind::kSum: add_own(chunk, number); break;
-      case Kind::kFirst: deliver(piece, 0, piece.bytes, terms(0, number), rank_ == 0 ? 1 : 0); break;
+      case Kind::kFirst: {
+        const int64_t root = items_[piece.item].root;
+        deliver(piece, 0, piece.bytes, terms(root, number), rank_ == root ? 1 : 0);
+        break;
+      }
       case Kind::kCodes: expand_all(piece, number); break;
     }
     window_.publish(Mark::kSummed, number + 1);

@@ -15,7 +15,7 @@ namespace mx::kv {
 
 enum class Kind : int32_t {
   kSum,    // of what the workers send
-  kFirst,  // what worker 0 has in its first target
+  kFirst,  // what one worker has in its first target
   kCodes,  // of what the codes of the workers' float32 gradients stand for
 };
 
@@ -25,7 +25,9 @@ struct Item {
   int32_t dtype = 0;  // mx_dtype; bool is added as `or`
   size_t bytes = 0;
   const char* send = nullptr;   // not of kFirst
-  std::vector<void*> targets;   // at least one; may be what is sent, but must not overlap it otherwise, or each other
+  // May be what is sent, but must not overlap it otherwise, or each other.  None of a sum: this worker only gives.
+  std::vector<void*> targets;
+  int64_t root = 0;             // of kFirst: whose it is; the same on all workers
   float* residual = nullptr;    // of kCodes
   Code code = Code::kTwoBits;   // the same
   float threshold = 0;          // the same

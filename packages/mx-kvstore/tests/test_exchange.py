@@ -7,13 +7,14 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
 from mx_core import dtypes
-from mx_core.errors import ArgumentError, MXNetError
+from mx_core.errors import ArgumentError, DTypeError, MXNetError
 from mx_kvstore.compression import Compression
 from mx_kvstore.exchange import CODES, FIRST, SUM, Exchange, Window, push
 from mx_ndarray import nd
@@ -238,6 +239,82 @@ def test_nobody_spins_while_others_compute(make: Make) -> None:
     other = nd.zeros((10,))
     joined[1].push(SUM, joined[1].exchange.new_key(), (nd.ones((10,)),), (other,))
     assert (out.asnumpy() == 2).all() and (other.asnumpy() == 2).all()
+
+
+def alone(workers: int) -> list[Window]:
+    """Windows that no exchange uses."""
+    file = os.memfd_create("test")
+    os.ftruncate(file, Window.bytes(workers))
+    windows = [Window(file, rank, workers) for rank in range(workers)]
+    os.close(file)
+    return windows
+
+
+def each(windows: list[Window], run: Callable[[int, Window], object]) -> list[Any]:
+    """What every worker gets, all of them at the same time."""
+    with ThreadPoolExecutor(len(windows)) as pool:
+        return [done.result(20.0) for done in [pool.submit(run, *pair) for pair in enumerate(windows)]]
+
+
+def as_bytes(array: Any) -> Any:
+    return array.view(np.uint8)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_a_window_sums_and_gives_arrays(workers: int) -> None:
+    windows, random = alone(workers), np.random.default_rng(workers)
+    sizes = (5, 0, 300_001, 64, 1)
+    terms = [[random.standard_normal(size).astype(np.float32) for size in sizes] for _ in windows]
+    sums = [np.zeros(size, np.float32) for size in sizes]
+
+    def run(rank: int, window: Window) -> list[Any]:
+        receives = list(map(as_bytes, sums)) if rank == workers - 1 else None  # the others only give
+        assert window.sum(dtypes.code("float32"), list(map(as_bytes, terms[rank])), receives)
+        given = [np.full(size, rank, np.int16) for size in sizes]
+        assert window.give([place % workers for place in range(len(sizes))], list(map(as_bytes, given)))
+        return given
+
+    for given in each(windows, run):
+        for place, (array, size) in enumerate(zip(given, sizes, strict=True)):
+            assert (array == np.full(size, place % workers)).all()
+    for place, found in enumerate(sums):
+        assert found.tobytes() == summed([each[place] for each in terms]).tobytes()
+
+
+def test_a_window_that_is_stopped_ends_sums() -> None:
+    here, _ = alone(2)
+    values = np.zeros(10, np.uint8)
+    threading.Timer(0.2, here.stop).start()
+    assert not here.sum(dtypes.code("uint8"), [values], [values.copy()])
+    assert not here.give([1], [values])
+
+
+def test_arrays_that_a_window_cannot_exchange_are_refused() -> None:
+    (window,) = alone(1)
+    values = np.zeros(12, np.uint8)
+    frozen = values.copy()
+    frozen.flags.writeable = False
+    code = dtypes.code("float32")
+    assert window.sum(code, [frozen], [values])
+    for arguments, error in (
+        ((code, [values], []), ArgumentError),
+        ((code, [values], [values[:8]]), ArgumentError),
+        ((code, [values[:3]], [values[:3]]), ArgumentError),
+        ((99, [values], [values]), DTypeError),
+        ((code, [values], [frozen]), MXNetError),
+        ((code, [values[::2]], None), TypeError),
+        ((code, [values.view(np.float32)], None), TypeError),
+    ):
+        with pytest.raises(error):
+            window.sum(*arguments)
+    for roots, arrays, kind in (
+        ([1], [values], ArgumentError),
+        ([-1], [values], ArgumentError),
+        ([0], [], ArgumentError),
+        ([0], [frozen], MXNetError),
+    ):
+        with pytest.raises(kind):
+            window.give(roots, arrays)
 
 
 def test_wrong_windows_and_calls_are_refused() -> None:

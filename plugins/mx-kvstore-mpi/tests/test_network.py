@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,3 +120,40 @@ def test_a_slow_network_and_a_short_cut_change_nothing(
     ended = job.wait_for(r"ended after (\d+)", workers)
     assert len(set(ended)) == 1 and int(ended[0]) > 80, job.text[-2000:]
     assert "a wrong sum" not in job.text, job.text[-2000:]
+
+
+@pytest.mark.parametrize(("workers", "memory", "times"), [(4, "1", 1.0), (4, "0", 2.0), (2, "1", 1.0)])
+def test_one_worker_of_each_host_uses_its_link(
+    start: Any, hosts: Hosts, workers: int, memory: str, times: float
+) -> None:
+    """Of so many times an array: without common memory both workers of a host send it all that the other one gets."""
+    size = 500_000
+    job = start(program(size, 0.0), workers, *hosts.options, PATH=hosts.path, MX_KVSTORE_SHARED_MEMORY=memory)
+
+    def turns() -> int:
+        return len(re.findall("turn .* of 0", job.text))
+
+    job.wait_for("turn 3 of 0")
+    before, begin = turns(), hosts.sent(0)
+    job.wait_for("turn .* of 0", before + 30)
+    each = (hosts.sent(0) - begin) / (turns() - before) / (4 * size)
+    assert 0.8 * times < each < 1.3 * times, each
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    left = subprocess.Popen(["true"])
+    left.wait()
+    names = {f"mxh{left.pid}": ["link", "add", f"mxh{left.pid}", "type", "bridge"],
+             f"mxh{left.pid}-1": ["netns", "add", f"mxh{left.pid}-1"]}  # fmt: skip
+
+    def there() -> set[str]:
+        shown = [subprocess.run(["ip", *words], capture_output=True, text=True).stdout
+                 for words in (["-o", "link"], ["netns", "list"])]  # fmt: skip
+        return {name for name in names if re.search(rf"\b{name}(\s|:|$)", "\n".join(shown))}
+
+    if os.geteuid() != 0 or any(subprocess.run(["ip", *words]).returncode for words in names.values()):
+        pytest.skip("namespaces need root, and the command ip")
+    assert there() == set(names)
+    with Hosts(1, tmp_path / "bin") as hosts:
+        mine = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
+        assert hosts.name in mine and there() == set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,9 @@ _SSH = """#!/bin/sh
 while [ "$1" = -o ]; do shift 2; done
 exec ip netns exec {name}-"${{1##*.}}" unshare --uts --ipc sh -c 'hostname "$0" && exec sh -s' "$1"
 """
+
+#: of what is made for the hosts of a process
+_NAME = re.compile(r"mxh(\d+)(-\d+)?")
 
 
 class HostsError(OSError):
@@ -35,8 +39,39 @@ def _ip(*words: str) -> None:
     _must("ip", *words)
 
 
+def _spaces() -> list[str]:
+    return [line.split()[0] for line in _run("ip", "netns", "list").stdout.splitlines() if line.strip()]
+
+
+def _links() -> list[str]:
+    """Names of network devices: `3: name@peer: <flags> …`."""
+    lines = _run("ip", "-o", "link").stdout.splitlines()
+    return [line.split(": ")[1].partition("@")[0] for line in lines]
+
+
+def _clear(name: str) -> None:
+    """Removes hosts that have a name, and ends the processes on them."""
+    for space in [each for each in _spaces() if each.startswith(f"{name}-")]:
+        for pid in _run("ip", "netns", "pids", space).stdout.split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        _run("ip", "netns", "del", space)
+    for link in [each for each in _links() if each == name or each.startswith(f"{name}-")]:
+        _run("ip", "link", "del", link)
+
+
+def clear_left_behind() -> None:
+    """Removes the hosts of processes that were killed before they could."""
+    found = (_NAME.fullmatch(each) for each in (*_spaces(), *_links()))
+    for pid in {each[1] for each in found if each is not None}:
+        if not os.path.exists(f"/proc/{pid}"):
+            _clear(f"mxh{pid}")
+
+
 class Hosts:
     """Some hosts, and the links between them. Only root can make them. Use it in a `with` statement.
+
+    What processes that were killed have left of theirs is removed first.
 
     Parameters
     ----------
@@ -85,6 +120,7 @@ class Hosts:
     def _make(self) -> None:
         if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("unshare") is None:
             raise HostsError("namespaces need root, and the commands ip and unshare")
+        clear_left_behind()
         self._folder.mkdir(exist_ok=True)
         ssh = self._folder / "ssh"
         ssh.write_text(_SSH.format(name=self.name))
@@ -106,14 +142,8 @@ class Hosts:
         return f"{self.name}-{number}"
 
     def _remove(self) -> None:
-        for number in range(1, self._count + 1):
-            space = f"{self.name}-{number}"
-            for pid in _run("ip", "netns", "pids", space).stdout.split():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
-            _run("ip", "link", "del", self._port(number))
-            _run("ip", "netns", "del", space)
-        _run("ip", "link", "del", self.name)
+        if shutil.which("ip") is not None:
+            _clear(self.name)
 
     def cut(self, number: int) -> None:
         """Takes the link of a host down, counted from 0."""
@@ -122,6 +152,11 @@ class Hosts:
     def mend(self, number: int) -> None:
         """Takes it up again."""
         _ip("link", "set", self._port(number + 1), "up")
+
+    def sent(self, number: int) -> int:
+        """Bytes that a host has sent over its link, counted from 0."""
+        port = self._port(number + 1)
+        return int(Path(f"/sys/class/net/{port}/statistics/rx_bytes").read_text())
 
     def limit(self, rate: float) -> None:
         """Limits all links, in both directions, to so many bytes per second.

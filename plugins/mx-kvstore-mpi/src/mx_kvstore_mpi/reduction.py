@@ -73,14 +73,18 @@ class Summation:
         for send in sends:
             given[at : at + send.size] = send
             at += send.size
-        if self._size <= 2 and native(dtype):
-            self._wait(self._comm.Iallreduce(given, summed, self._sum))
-        else:
-            self._ordered(given, summed)
+        self.packed(given, summed)
         at = 0
         for receive in receives:
             receive[:] = summed[at : at + receive.size]
             at += receive.size
+
+    def packed(self, given: Values, summed: Values) -> None:
+        """Sums several small arrays that are one behind the other; blocks until all workers do."""
+        if self._size <= 2 and native(given.dtype):
+            self._wait(self._comm.Iallreduce(given, summed, self._sum))
+        else:
+            self._ordered(given, summed)
 
     def alone(self, send: Values, receive: Values) -> None:
         """Sums one array; blocks until all workers do."""
@@ -120,9 +124,16 @@ class Summation:
         codes = np.empty(how.words(send.size), np.uint32)
         how.compress(send, residual, codes)
         gathered = np.empty((self._size, codes.size), np.uint32)
-        self._wait(self._comm.Iallgather(_bytes(codes), _bytes(gathered)))
+        self._wait(self._comm.Iallgather(bytes_of(codes), bytes_of(gathered)))
         for place, each in enumerate(gathered):
             how.expand(each, receive, add=place > 0)
+
+    def gathered(self, rows: Values, counts: Sequence[int]) -> None:
+        """Has all have all rows, of which each gives so many, in the order of ranks; blocks until all do."""
+        from mpi4py import MPI
+
+        each = rows.shape[1] * rows.itemsize
+        self._wait(self._comm.Iallgatherv(MPI.IN_PLACE, [bytes_of(rows), [each * count for count in counts]]))
 
     def _bucket(self, dtype: np.dtype[Any], count: int) -> tuple[Values, Values]:
         least = max(count, BUCKET // dtype.itemsize)
@@ -136,7 +147,7 @@ class Summation:
         padded = np.zeros(part * self._size, send.dtype)
         padded[: send.size] = send
         parts = np.empty((self._size, part), send.dtype)
-        self._wait(self._comm.Ialltoall(_bytes(padded), _bytes(parts)))
+        self._wait(self._comm.Ialltoall(bytes_of(padded), bytes_of(parts)))
         if native(send.dtype):
             mine = parts[0].copy()
             for other in parts[1:]:
@@ -146,14 +157,15 @@ class Summation:
             for other in parts[1:]:
                 wide += other.astype(np.float32)
             mine = wide.astype(send.dtype)
-        self._wait(self._comm.Iallgather(_bytes(mine), _bytes(padded)))
+        self._wait(self._comm.Iallgather(bytes_of(mine), bytes_of(padded)))
         receive[:] = padded[: send.size]
 
 
-def _bytes(values: Values) -> Values:
+def bytes_of(values: Values) -> Values:
+    """The same memory as bytes, which buffers of all types can be."""
     return values.reshape(-1).view(np.uint8)
 
 
 def broadcast(comm: Any, values: Values) -> Any:
     """Begins to give all the values of rank 0; the request."""
-    return comm.Ibcast(_bytes(values), 0)
+    return comm.Ibcast(bytes_of(values), 0)

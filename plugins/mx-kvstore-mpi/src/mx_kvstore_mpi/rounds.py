@@ -7,7 +7,7 @@ under way the next gradients are computed. In a round workers also compare what 
 kind that meets one of another has no meaning.
 
 Workers of one machine do all of this natively, through memory that they share: the thread holds no GIL, and sleeps
-while it waits. Others do it by MPI.
+while it waits. Others do it by MPI; those of several machines add in each of them first.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from mx_kvstore.compression import Compression
 from mx_kvstore.exchange import CODES, FIRST, SUM, Exchange, Found, Request, Window, parts_of, push, text_of
 from mx_kvstore_mpi.agreement import Told, digest, disagree
 from mx_kvstore_mpi.errors import PeerTimeoutError
+from mx_kvstore_mpi.hierarchy import Hierarchy, hierarchy
 from mx_kvstore_mpi.reduction import BUCKET, SMALL, Summation, broadcast
 from mx_kvstore_mpi.shared import shared_window
 from mx_kvstore_mpi.steps import Step, Steps
@@ -36,6 +37,9 @@ _LOOK = 0.1
 
 _KINDS = {"1bit": 1, "2bit": 2}
 _NAMES = {bits: kind for kind, bits in _KINDS.items()}
+
+#: what sums by messages
+Sums = Summation | Hierarchy
 
 
 class Rounds:
@@ -54,6 +58,7 @@ class Rounds:
         self._exchange = Exchange(lambda: waiter.fault.error)
         self._steps = Steps(waiter, self._tell_step)
         self._window: Window | None = None
+        self._hierarchy: Hierarchy | None = None
         self._under_way: list[Request] = []
         self._abandoned: list[Any] = []
         self._stopping = False
@@ -142,8 +147,10 @@ class Rounds:
 
     def _fail(self, error: MXNetError) -> None:
         """Ends everything that waits, on the thread that found the failure."""
-        if self._window is not None:
-            self._window.stop()
+        near = None if self._hierarchy is None else self._hierarchy.window
+        for window in (self._window, near):
+            if window is not None:
+                window.stop()
         self._exchange.fail()
         requests, self._under_way = self._under_way, []
         self._abandoned.append(requests)  # a message may still fill their memory
@@ -159,8 +166,12 @@ class Rounds:
             self._run(comm)
 
     def _run(self, comm: Any) -> None:
-        summation = Summation(comm, self._wait)
         self._window = shared_window(comm, self._wait, self._together)
+        if self._window is None:
+            self._inside = time.monotonic()
+            self._hierarchy = hierarchy(comm, self._wait, self._waiter.fault)
+            self._inside = 0.0
+        summation = self._hierarchy or Summation(comm, self._wait)
         wait: Wait | None = None
         while self._waiter.fault.error is None:
             if self._stopping and self._exchange.idle:
@@ -182,7 +193,7 @@ class Rounds:
             if found.step:
                 self._step(comm)
 
-    def _by_messages(self, comm: Any, summation: Summation) -> Any:
+    def _by_messages(self, comm: Any, summation: Sums) -> Any:
         """One round by MPI."""
         from mpi4py import MPI
 
@@ -238,7 +249,7 @@ class Rounds:
 
     # ---- by MPI ----
 
-    def _send(self, comm: Any, summation: Summation, requests: list[Request]) -> None:
+    def _send(self, comm: Any, summation: Sums, requests: list[Request]) -> None:
         self._under_way = requests
         if self._waiter.fault.error is not None:  # perhaps it was found before the list was there
             self._fail(self._waiter.fault.error)
@@ -295,7 +306,7 @@ def _receive(request: Request) -> Values:
     return _values(request.receive, dtypes.numpy_dtype(request.dtype))
 
 
-def _together(summation: Summation, requests: list[Request]) -> None:
+def _together(summation: Sums, requests: list[Request]) -> None:
     summation.together([_sent(each) for each in requests], [_receive(each) for each in requests])
     for request in requests:
         request.complete(None)

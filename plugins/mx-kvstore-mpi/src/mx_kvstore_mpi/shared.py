@@ -20,7 +20,7 @@ _TAIL = 8
 
 
 def shared_window(comm: Any, wait: Callable[[Any], object], together: bool) -> Window | None:
-    """A window of all workers, or None where they cannot share memory; all of them call it.
+    """A window of all workers of a communicator, or None where they cannot share memory; all of them call it.
 
     The memory has no name in the file system: worker 0 makes it, and the others open it by the descriptor of that
     process. So nothing is left of it, however processes end.
@@ -28,14 +28,14 @@ def shared_window(comm: Any, wait: Callable[[Any], object], together: bool) -> W
     Parameters
     ----------
     comm : mpi4py.MPI.Comm
-        Of the workers.
+        Of workers.
     wait : callable
         (request of MPI) -> None; returns when it is complete.
     together : bool
         Whether they are on one machine.
     """
     rank, workers = comm.Get_rank(), comm.Get_size()
-    if not _all(comm, wait, together and settings.shared_memory()):
+    if not agreed(comm, wait, together and settings.shared_memory()):
         return None
     size = Window.bytes(workers)
     file = _made(size) if rank == 0 else -1
@@ -50,13 +50,14 @@ def shared_window(comm: Any, wait: Callable[[Any], object], together: bool) -> W
         if file >= 0:
             with contextlib.suppress(OSError, MXNetError):
                 window = Window(file, rank, workers)
-        return window if _all(comm, wait, window is not None) else None
+        return window if agreed(comm, wait, window is not None) else None
     finally:  # all have mapped it, or never will
         if file >= 0:
             os.close(file)
 
 
-def _all(comm: Any, wait: Callable[[Any], object], mine: bool) -> bool:
+def agreed(comm: Any, wait: Callable[[Any], object], mine: bool) -> bool:
+    """Whether it is true of all workers; all of them call it."""
     from mpi4py import MPI
 
     least = np.empty(1, np.int64)
