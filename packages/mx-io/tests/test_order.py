@@ -34,8 +34,10 @@ def test_an_epoch_that_was_not_begun_is_not_skipped():
     order = ExampleOrder(50, 5, shuffle=True)
     ahead = order.epoch()
     drawn = [next(ahead) for _ in range(3)]
-    assert next(order.epoch()).examples.tolist() == drawn[0].examples.tolist()
-    order.consumed(drawn[0])
+    first = next(order.epoch())
+    assert first.examples.tolist() == drawn[0].examples.tolist()
+    assert not order.consumed(drawn[0]), "its epoch is not the present one"
+    assert order.consumed(first)
     assert next(order.epoch()).examples.tolist() != drawn[0].examples.tolist()
 
 

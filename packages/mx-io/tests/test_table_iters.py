@@ -108,6 +108,13 @@ def test_bad_mnist_files_are_explained(digits, tmp_path, damage, message):
         MNISTIter(**files)
 
 
+def test_more_parts_than_images_are_explained(digits):
+    files, _ = digits
+    message = r"\[MNISTIter\] .*: expected images in part 0 of 100, got none of \d+"
+    with pytest.raises(ArgumentError, match=message):
+        MNISTIter(**files, num_parts=100, part_index=0)
+
+
 def test_an_iterator_goes_on_from_the_state_of_another(tmp_path):
     file = tmp_path / "data.csv"
     file.write_text("\n".join(str(i) for i in range(7)))

@@ -130,6 +130,8 @@ class Workers:
             future.cancel()
         else:
             self._pool.queue.put((future, function, arguments))
+            if self._pool.closed:  # meanwhile: no thread may be left to see the task
+                future.cancel()
         return future
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mx_core.errors import OutOfMemoryError
 from mx_core.forks import ForkSafeLock
 
 
@@ -36,13 +37,27 @@ class BufferPool:
         self._lock = ForkSafeLock()
 
     def take(self) -> np.ndarray[Any, Any]:
-        """An array with arbitrary content, page-aligned."""
+        """An array with arbitrary content, page-aligned.
+
+        Raises
+        ------
+        OutOfMemoryError  the system refuses memory for it
+        """
         with self._lock:
-            block = self._unused() or mmap.mmap(-1, self._bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            block = self._unused() or self._pages()
             # An array over foreign memory: slices of it refer to it, not to the block, and keep it alive.
             owner = np.frombuffer(block, self.dtype, math.prod(self.shape))
             self._known.append((weakref.ref(owner), block))
         return owner.reshape(self.shape)
+
+    def _pages(self) -> mmap.mmap:
+        try:
+            return mmap.mmap(-1, self._bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except (OSError, OverflowError) as error:
+            raise OutOfMemoryError(
+                f"expected {self._bytes} bytes for a batch of {self.dtype} of shape {self.shape}, got none ({error}): "
+                "give a smaller batch_size or data_shape"
+            ) from error
 
     def _unused(self) -> mmap.mmap | None:
         for place, (user, block) in enumerate(self._known):

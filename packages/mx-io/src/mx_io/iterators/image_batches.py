@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mx_core import dtypes
-from mx_core.errors import ArgumentError, DTypeError, FileFormatError
+from mx_core.errors import ArgumentError, DTypeError, FileFormatError, MXNetError
+from mx_core.forks import ForkSafeLock
 from mx_io.arrays import to_ndarray
 from mx_io.iterators.augmentation import Augmentation, augmenters_of
 from mx_io.iterators.base import BatchIter, DataBatch, DataDesc
@@ -36,7 +37,10 @@ _REMEMBERED = 100
 
 
 class ImageBatchIter(BatchIter):
-    """Base of the iterators of images: what is the same whatever the source, the labels and the augmentation are."""
+    """Base of the iterators of images: what is the same whatever the source, the labels and the augmentation are.
+
+    Threads: one takes batches; any may reset or close it meanwhile.
+    """
 
     def __init__(
         self, p: Any, source: Source, filler: Any, data: DataDesc, label: DataDesc, fill: float
@@ -58,6 +62,8 @@ class ImageBatchIter(BatchIter):
         self.skipped = 0
         self.errors: list[Exception] = []
         self._given = 0
+        self._closed = False
+        self._lock = ForkSafeLock()  # of the order and the counts; never held while a batch is waited for
         depth = max(1, min(p.prefetch_buffer, 16))
         native = self._dtype if self._dtype in (np.uint8, np.int8) else np.dtype(np.float32)
         pool = BufferPool(data.shape, native, keep=depth + 2)
@@ -70,12 +76,14 @@ class ImageBatchIter(BatchIter):
     def reset(self) -> None:
         """Begin the next epoch; what was prepared of this one is dropped."""
         self._current = None
-        self._given = 0
-        self._prefetcher.start(self._order.epoch())
+        with self._lock:
+            self._given = 0
+            self._prefetcher.start(self._order.epoch())
 
     def state_dict(self) -> dict[str, Any]:
         """Where the iterator is: in an epoch, too."""
-        return self._order.state()
+        with self._lock:
+            return self._order.state()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on where an iterator of the same data was when `state_dict` was called; nothing is decoded twice.
@@ -84,38 +92,54 @@ class ImageBatchIter(BatchIter):
         ------
         ArgumentError  the state is something else; nothing changes
         """
-        plans = self._order.resumed(state, type(self).__name__)
+        with self._lock:
+            plans = self._order.resumed(state, type(self).__name__)
+            self._given = 0
+            self._prefetcher.start(plans)
         self._current = None
-        self._given = 0
-        self._prefetcher.start(plans)
 
     def close(self) -> None:
         """End the threads and close the source; the iterator cannot be used afterwards."""
         self._prefetcher.close()
-        self._source.close()
+        with self._lock:
+            closed, self._closed = self._closed, True
+        if not closed:
+            self._source.close()
 
     def _make(self) -> DataBatch:
         while True:
+            epoch = self._order.epochs
             try:
                 plan, buffers = self._prefetcher.next()
             except StopIteration:
-                self._order.ended()
-                if self.skipped and not self._given:
-                    raise FileFormatError(
-                        f"[{type(self).__name__}] expected an example that can be read, got none of "
-                        f"{len(self._source)}; the last error: {self.errors[-1]}"
-                    ) from self.errors[-1]
+                self._end(epoch)
                 raise
-            self._order.consumed(plan)
-            pad = plan.pad + self._left_out(plan, buffers)
+            with self._lock:
+                if not self._order.consumed(plan):
+                    raise MXNetError(
+                        f"[{type(self).__name__}] another thread reset the iterator while this one took a batch"
+                    )
+                pad = plan.pad + self._left_out(plan, buffers)
+                self._given += self.batch_size - pad
             if pad < self.batch_size:
                 break
-        self._given += self.batch_size - pad
         data: npt.NDArray[Any] = buffers.data
         if data.dtype != self._dtype:
             data = data.astype(self._dtype)
         label = buffers.label.reshape(self.provide_label[0].shape)
         return DataBatch([to_ndarray(data)], [to_ndarray(label)], pad, buffers.index)
+
+    def _end(self, epoch: int) -> None:
+        """Of an epoch, unless another thread has begun the next one; FileFormatError if it gave no example."""
+        with self._lock:
+            if epoch != self._order.epochs:
+                return
+            self._order.ended()
+            if self.skipped and not self._given:
+                raise FileFormatError(
+                    f"[{type(self).__name__}] expected an example that can be read, got none of "
+                    f"{len(self._source)}; the last error: {self.errors[-1]}"
+                ) from self.errors[-1]
 
     def _left_out(self, plan: BatchPlan, buffers: ImageBuffers) -> int:
         """Moves the examples that could be read to the front of their batch; how many of those that count could not."""

@@ -63,6 +63,11 @@ class MNISTIter(TableIter):
         if len(images) != len(labels):
             raise FileFormatError(f"[MNISTIter] {p.label}: expected {len(images)} labels, got {len(labels)}")
         begin, end = (int(len(images) * i / p.num_parts) for i in (p.part_index, p.part_index + 1))
+        if begin == end:
+            raise ArgumentError(
+                f"[MNISTIter] {p.image}: expected images in part {p.part_index} of {p.num_parts}, got none of "
+                f"{len(images)}"
+            )
         data = images[begin:end].astype(np.float32) * np.float32(1 / 256)
         data = data.reshape(len(data), -1) if p.flat else data[:, None]
         order = ExampleOrder(len(data), p.batch_size, shuffle=p.shuffle, seed=p.seed, tail="discard")

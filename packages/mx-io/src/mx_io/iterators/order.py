@@ -56,12 +56,15 @@ class BatchPlan:
         Slots at the end that do not count.
     resume : int
         Where the next epoch begins once this batch is consumed, in examples since the first pass.
+    epoch : int
+        Which epoch it belongs to, counted by those that were begun.
     """
 
     examples: npt.NDArray[np.int64]
     passes: npt.NDArray[np.int64]
     pad: int
     resume: int
+    epoch: int = 0
 
 
 class ExampleOrder:
@@ -94,6 +97,8 @@ class ExampleOrder:
         self.tail = tail
         #: where the next epoch begins, in examples since the first pass
         self.position = 0
+        #: epochs that were begun
+        self.epochs = 0
         self._begun = 0  # where the present one began
         self._batches = 0  # of it that were handed out
         self._permutations: dict[int, npt.NDArray[np.int64]] = {}
@@ -101,9 +106,10 @@ class ExampleOrder:
     def epoch(self) -> Iterator[BatchPlan]:
         """The batches of an epoch. Plans may be drawn ahead: only `consumed` ones move the next epoch on."""
         self._begun, self._batches = self.position, 0
-        return self._plans(self.position)
+        self.epochs += 1
+        return self._plans(self.position, self.epochs)
 
-    def _plans(self, position: int) -> Iterator[BatchPlan]:
+    def _plans(self, position: int, epoch: int) -> Iterator[BatchPlan]:
         end = (position // self.count + 1) * self.count
         while position < end:
             stop = position + self.batch_size
@@ -112,12 +118,18 @@ class ExampleOrder:
                 return
             span = np.arange(position, stop if self.tail == "round" else min(stop, end))
             position = position + len(span)
-            yield BatchPlan(self._examples(span), span // self.count, missing, max(position, end))
+            yield BatchPlan(self._examples(span), span // self.count, missing, max(position, end), epoch)
 
-    def consumed(self, plan: BatchPlan) -> None:
-        """A batch was handed out: the next epoch begins after it, or with the next pass if left early."""
+    def consumed(self, plan: BatchPlan) -> bool:
+        """A batch is handed out: the next epoch begins after it, or with the next pass if left early.
+
+        False, and nothing changes, for a batch of a former epoch.
+        """
+        if plan.epoch != self.epochs:
+            return False
         self.position = plan.resume
         self._batches += 1
+        return True
 
     def ended(self) -> None:
         """The epoch has no further batch: `state` is that of the next one."""
@@ -136,7 +148,7 @@ class ExampleOrder:
         """
         position = whole_number(state, "position", op)
         batches = whole_number(state, "batches", op) if "batches" in state else 0
-        plans = self._plans(position)
+        plans = self._plans(position, self.epochs + 1)
         begun = position
         for given in range(batches):
             plan = next(plans, None)
@@ -147,6 +159,7 @@ class ExampleOrder:
                 )
             position = plan.resume
         self.position, self._begun, self._batches = position, begun, batches
+        self.epochs += 1
         return plans
 
     def _examples(self, span: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

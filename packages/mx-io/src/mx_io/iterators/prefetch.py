@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
@@ -80,6 +81,7 @@ class Prefetcher(Generic[Plan, Buffers]):
         self._depth = depth
         self._closed = False
         self._plans: Iterator[Plan] = iter(())
+        self._drawn: Plan | None = None  # a plan whose batch could not be begun yet
         self._pending: deque[_Pending[Plan, Buffers]] = deque()
         self._lock = (
             ForkSafeLock()
@@ -96,8 +98,8 @@ class Prefetcher(Generic[Plan, Buffers]):
             self._require_open()
             self._drop_pending()
             self._renew_after_fork()
-            self._plans = plans
-            self._top_up()
+            self._plans, self._drawn = plans, None
+            self._top_up(self._depth)
 
     def next(self) -> tuple[Plan, Buffers]:
         """The next batch, waited for; StopIteration at the end of the plans.
@@ -109,7 +111,7 @@ class Prefetcher(Generic[Plan, Buffers]):
         with self._lock:
             self._require_open()
             self._renew_after_fork()
-            self._top_up()
+            self._top_up(self._depth)
             pending = self._pending
             if not pending:
                 raise StopIteration
@@ -121,15 +123,15 @@ class Prefetcher(Generic[Plan, Buffers]):
             self._require_open()
             if self._pending is not pending:
                 raise MXNetError("another thread reset the iterator while this one waited for a batch")
+            self._top_up(self._depth + 1)  # first: without memory for another batch this one is not lost
             pending.popleft()
-            self._top_up()
         return head.plan, head.buffers
 
     def close(self) -> None:
         """Drop what is pending and end the threads; waits for the examples being worked on."""
         with self._lock:
             self._closed = True
-            self._plans = iter(())
+            self._plans, self._drawn = iter(()), None
             self._drop_pending()
         self._pool.close()
 
@@ -145,13 +147,15 @@ class Prefetcher(Generic[Plan, Buffers]):
             for piece in batch.pieces:
                 piece.cancel()
 
-    def _top_up(self) -> None:
-        while len(self._pending) < self._depth:
-            try:
-                plan = next(self._plans)
-            except StopIteration:
-                return
-            self._pending.append(self._begin(plan))
+    def _top_up(self, depth: int) -> None:
+        while len(self._pending) < depth:
+            if self._drawn is None:
+                try:
+                    self._drawn = next(self._plans)
+                except StopIteration:
+                    return
+            self._pending.append(self._begin(self._drawn))
+            self._drawn = None
 
     def _begin(self, plan: Plan) -> _Pending[Plan, Buffers]:
         buffers = self._allocate(plan)
@@ -167,5 +171,5 @@ class Prefetcher(Generic[Plan, Buffers]):
         if not self._pool.forked:
             return
         self._open_pool()  # a child has none of its parent's threads
-        plans = [batch.plan for batch in self._pending]
-        self._pending = deque(self._begin(plan) for plan in plans)
+        begun = [batch.plan for batch in self._pending] + ([] if self._drawn is None else [self._drawn])
+        self._plans, self._drawn, self._pending = itertools.chain(begun, self._plans), None, deque()

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from typing import Any
+import contextlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, MXNetError
 from mx_io.iterators.base import BatchIter, DataBatch, DataDesc, DataIter
 from mx_io.workers import Workers
 
@@ -66,7 +66,10 @@ class PrefetchingIter(BatchIter):
     Notes
     -----
     What an iterator raises in its thread is raised by `next()`. Iterators of different length are an error at
-    the end of the shortest.
+    the end of the shortest. A forked child goes on by itself; if the fork came while a thread was making a batch,
+    `next()` says so there until `reset()`.
+
+    Threads: one takes batches; any may close it meanwhile.
     """
 
     def __init__(
@@ -83,7 +86,7 @@ class PrefetchingIter(BatchIter):
         self.rename_label = rename_label
         super().__init__(self.provide_data[0].shape[0])
         self._threads = Workers(self.n_iter, "mx-io-prefetch")
-        self._pending = self._request()
+        self._request()
 
     @property
     def provide_data(self) -> list[DataDesc]:
@@ -104,8 +107,20 @@ class PrefetchingIter(BatchIter):
                 found.append(DataDesc(names.get(desc.name, desc.name), desc.shape, desc.dtype, desc.layout))
         return found
 
-    def _request(self) -> list[Future[DataBatch | None]]:
-        return [self._threads.submit(_next_or_none, source.next) for source in self.iters]
+    def _request(self) -> None:
+        self._fetches = [_Fetch(source) for source in self.iters]
+        self._pending: list[Future[DataBatch | None]] = [self._threads.submit(f) for f in self._fetches]
+
+    def _renew_after_fork(self) -> None:
+        """In a child, which has none of its parent's threads: threads of its own, and what those had made."""
+        if not self._threads.forked:
+            return
+        self._threads = Workers(self.n_iter, "mx-io-prefetch")
+        self._pending = [fetch.known() for fetch in self._fetches]
+
+    def _require_open(self) -> None:
+        if self._threads.closed:
+            raise MXNetError("[PrefetchingIter] expected an open iterator, got one that was closed")
 
     @property
     def current_batch(self) -> DataBatch | None:
@@ -114,18 +129,28 @@ class PrefetchingIter(BatchIter):
 
     def reset(self) -> None:
         """Begin the next epoch of every iterator."""
+        self._require_open()
+        self._renew_after_fork()
         for pending in self._pending:
-            pending.exception()  # an error of the abandoned epoch is dropped
+            with contextlib.suppress(CancelledError):
+                pending.exception()  # an error of the abandoned epoch is dropped
+        self._require_open()
         for source in self.iters:
             source.reset()
-        self._pending = self._request()
+        self._request()
 
     def close(self) -> None:
         """End the threads; the iterator cannot be used afterwards."""
         self._threads.close()
 
     def _make(self) -> DataBatch:
-        batches = [pending.result() for pending in self._pending]
+        self._require_open()
+        self._renew_after_fork()
+        try:
+            batches = [pending.result() for pending in self._pending]
+        except CancelledError:
+            self._require_open()
+            raise
         present = [batch for batch in batches if batch is not None]
         if not present:
             raise StopIteration
@@ -134,7 +159,7 @@ class PrefetchingIter(BatchIter):
                 f"[PrefetchingIter] expected {self.n_iter} iterators of equal length, got batches of padding "
                 f"{[None if batch is None else batch.pad for batch in batches]}"
             )
-        self._pending = self._request()
+        self._request()
         labels = [label for batch in present for label in batch.label or ()]
         return DataBatch(
             [array for batch in present for array in batch.data],
@@ -146,8 +171,37 @@ class PrefetchingIter(BatchIter):
         )
 
 
-def _next_or_none(step: Callable[[], DataBatch]) -> Any:
-    try:
-        return step()
-    except StopIteration:  # which a Future cannot carry
-        return None
+class _Fetch:
+    """The next batch of an iterator, or None at the end of its epoch; called once, by a thread."""
+
+    def __init__(self, source: DataIter) -> None:
+        self._source = source
+        self._outcome: tuple[DataBatch | None, BaseException | None] | None = None
+
+    def __call__(self) -> DataBatch | None:
+        try:
+            batch = self._source.next()
+        except StopIteration:  # which a Future cannot carry
+            self._outcome = None, None
+            return None
+        except BaseException as error:
+            self._outcome = None, error
+            raise
+        self._outcome = batch, None
+        return batch
+
+    def known(self) -> Future[DataBatch | None]:
+        """For a forked child: what the thread had made. The child does not touch the lock of that thread's future."""
+        future: Future[DataBatch | None] = Future()
+        if self._outcome is None:
+            future.set_exception(
+                MXNetError(
+                    "[PrefetchingIter] the process was forked while a thread was making a batch: call reset() in the "
+                    "child"
+                )
+            )
+        elif self._outcome[1] is not None:
+            future.set_exception(self._outcome[1])
+        else:
+            future.set_result(self._outcome[0])
+        return future
