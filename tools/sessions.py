@@ -92,13 +92,17 @@ def check_types(session: nox.Session) -> None:
 
 
 def pytest_options(given: Sequence[str], marks: str) -> list[str]:
-    """Options and arguments for pytest: two processes and some marks, unless `given` has others."""
-    parallel = [] if any(word.startswith("-n") for word in given) else ["-n", "2"]
-    chosen = [] if any(word.startswith("-m") for word in given) else ["-m", marks]
-    return [*parallel, *chosen, *given]
+    """Options and arguments for pytest: two processes and some marks, unless `given` has others.
+
+    Each process begins with its share of the files, so that what tests of a module share is made once, and takes half
+    of what is left to another when it has none.
+    """
+    defaults = {"-n": "2", "--dist": "worksteal", "-m": marks}
+    missing = [option for option in defaults if not any(word.startswith(option) for word in given)]
+    return [*(word for option in missing for word in (option, defaults[option])), *given]
 
 
 def pytest(session: nox.Session, *options: str, marks: str = "not slow and not gpu") -> None:
     """Runs pytest with the session's arguments, a broken plug-in being an error."""
-    words = [*options, *pytest_options(session.posargs, marks)]
+    words = pytest_options([*options, *session.posargs], marks)
     session.run("python", "-m", "pytest", *words, env={"MX_STRICT_PLUGINS": "1"})

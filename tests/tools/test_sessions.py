@@ -19,6 +19,7 @@ from tools.distributions import distributions
 from tools.sessions import benchmark_folders, check_types, pytest_options
 
 MARKS = "not slow and not gpu"
+PARALLEL = ("-n", "2", "--dist", "worksteal")
 
 SOME_TESTS = """
 import pytest
@@ -46,12 +47,12 @@ def test_a_choice_by_name_starts_no_slow_test(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [[], ["-k", "foo"], ["packages/mx-io"], ["--maxfail=1"]])
 def test_slow_tests_are_left_out_unless_marks_are_given(given: list[str]) -> None:
-    assert pytest_options(given, MARKS) == ["-n", "2", "-m", MARKS, *given]
+    assert pytest_options(given, MARKS) == [*PARALLEL, "-m", MARKS, *given]
 
 
 @pytest.mark.parametrize("given", [["-m", "slow"], ["-mslow", "packages"]])
 def test_marks_given_take_the_place_of_the_default(given: list[str]) -> None:
-    assert pytest_options(given, MARKS) == ["-n", "2", *given]
+    assert pytest_options(given, MARKS) == [*PARALLEL, *given]
 
 
 class Recorder:
@@ -98,4 +99,9 @@ def test_a_folder_without_python_is_no_folder_of_benchmarks(tmp_path: Path) -> N
 
 
 def test_a_number_of_processes_given_takes_the_place_of_two() -> None:
-    assert pytest_options(["-n0"], MARKS) == ["-m", MARKS, "-n0"]
+    assert pytest_options(["-n0"], MARKS) == ["--dist", "worksteal", "-m", MARKS, "-n0"]
+
+
+def test_another_distribution_takes_the_place_of_the_default() -> None:
+    given = ["--dist", "loadfile", "-k", "foo"]
+    assert pytest_options(given, "slow") == ["-n", "2", "-m", "slow", *given]
