@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -98,21 +97,14 @@ def worker(among: bool) -> None:
     store.barrier()
 
 
-def launched(workers: int, options: list[str], **told: str) -> dict[str, float]:
+def costs(workers: int, options: list[str], **told: str) -> dict[str, float]:
     """What the workers of a job have measured: of the slowest one."""
-    words = [sys.executable, "-m", "mx_core.cli", "launch", "-n", str(workers), *options]
+    from mx_core.testing.exchange import launched
+
     kind = "--among" if options else "--inside"
-    done = subprocess.run(
-        [*words, sys.executable, os.path.abspath(__file__), kind],
-        env={**os.environ, "MXNET_CPU_WORKER_NTHREADS": "1", **told},
-        capture_output=True,
-        text=True,
-        check=False,
+    found = launched(
+        workers, options, [os.path.abspath(__file__), kind], **{"MXNET_CPU_WORKER_NTHREADS": "1", **told}
     )
-    lines = [line.partition("] ")[2] for line in done.stdout.splitlines()]
-    found = [json.loads(line) for line in lines if line.startswith("{")]
-    if len(found) != workers:
-        raise SystemExit(f"the job failed:\n{done.stdout}{done.stderr}")
     return {name: max(each[name] for each in found) for name in found[0]}
 
 
@@ -129,9 +121,9 @@ def inside() -> Iterator[tuple[str, float, float]]:
     from clusters.machine import Memory, exchange
 
     cores = len(os.sched_getaffinity(0))
-    two = launched(2, [])
+    two = costs(2, [])
     memory = Memory(two["far"], two["near"])
-    for workers, measured in ((2, two), (4, launched(4, []))):
+    for workers, measured in ((2, two), (4, costs(4, []))):
         # A program pushes its keys while processors are left for it.
         keys = two["keys"] * max(1.0, workers / cores)
         predicted = keys + exchange(workers, 4 * sum(INSIDE), cores, memory, targets=2)
@@ -153,7 +145,7 @@ def among() -> Iterator[tuple[str, float, float]]:
     for workers in (2, 4):
         with tempfile.TemporaryDirectory() as folder, Hosts(workers, Path(folder)) as hosts:
             hosts.limit(RATE)
-            measured = launched(workers, hosts.options, PATH=hosts.path)
+            measured = costs(workers, hosts.options, PATH=hosts.path)
         link = link or Link(measured["rate"], latency=measured["latency"])
         nodes, ready = np.arange(workers), np.zeros(workers)
         predicted = sum(run(parts(nodes, 4 * each, link, measured["far"]), ready).end for each in AMONG)

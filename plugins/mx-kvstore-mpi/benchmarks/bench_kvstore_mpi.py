@@ -26,26 +26,15 @@ from typing import Any
 import numpy as np
 
 WORKERS = 2
-ROUNDS = 9
-WARM = 3
-#: what is timed in each round
-PARTS = ("limit", "allreduce", "store", "backward", "overlap")
+#: where processes of other interpreters, which have no mx, find shapes and numbers of rounds
+PLAN = "MX_BENCH_EXCHANGE"
 
 
-def shapes() -> list[tuple[int, ...]]:
-    """Of the parameters of ResNet-50, from the first layer to the last."""
-    found: list[tuple[int, ...]] = [(64, 3, 7, 7), (64,), (64,)]
-    width = 64
-    for stage, (blocks, inner) in enumerate(((3, 64), (4, 128), (6, 256), (3, 512))):
-        for block in range(blocks):
-            outer = 4 * inner
-            for out, kernel, source in ((inner, 1, width), (inner, 3, inner), (outer, 1, inner)):
-                found += [(out, source, kernel, kernel), (out,), (out,)]
-            if block == 0:
-                found += [(outer, width, 1, 1), (outer,), (outer,)]
-            width = outer
-        assert width == 256 * 2**stage
-    return [*found, (1000, 2048), (1000,)]
+def plan() -> dict[str, str]:
+    """What tells them."""
+    from mx_core.testing.exchange import ROUNDS, WARM, resnet50_shapes
+
+    return {PLAN: json.dumps({"shapes": resnet50_shapes(), "warm": WARM, "rounds": ROUNDS})}
 
 
 def mxnet(python: str) -> dict[str, float]:
@@ -53,7 +42,7 @@ def mxnet(python: str) -> dict[str, float]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     told = {"DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": str(port), "DMLC_NUM_WORKER": str(WORKERS),
-            "DMLC_NUM_SERVER": "2", "DMLC_INTERFACE": "lo", "OMP_NUM_THREADS": "2"}  # fmt: skip
+            "DMLC_NUM_SERVER": "2", "DMLC_INTERFACE": "lo", "OMP_NUM_THREADS": "2", **plan()}  # fmt: skip
     roles = ["scheduler", "server", "server", *["worker"] * WORKERS]
     words = [python, os.path.abspath(__file__), "--mxnet"]
     running = [
@@ -79,13 +68,14 @@ def in_mxnet() -> None:
     """What a process of MXNet's job does; servers and the scheduler never leave the import."""
     import mxnet as mx
 
+    told = json.loads(os.environ[PLAN])
     store = mx.kv.create("dist_sync")
-    gradients = [mx.nd.ones(shape) for shape in shapes()]
-    outs = [mx.nd.zeros(shape) for shape in shapes()]
+    gradients = [mx.nd.ones(tuple(shape)) for shape in told["shapes"]]
+    outs = [mx.nd.zeros(tuple(shape)) for shape in told["shapes"]]
     for key, out in enumerate(outs):
         store.init(key, out)
     taken = []
-    for _ in range(WARM + ROUNDS):
+    for _ in range(told["warm"] + told["rounds"]):
         store._barrier()
         begin = time.perf_counter()
         for key, (gradient, out) in enumerate(zip(gradients, outs)):  # Python 3.8
@@ -94,7 +84,7 @@ def in_mxnet() -> None:
         mx.nd.waitall()
         taken.append(1e3 * (time.perf_counter() - begin))
     if store.rank == 0:
-        print(json.dumps({"ps-lite": statistics.median(taken[WARM:])}), flush=True)
+        print(json.dumps({"ps-lite": statistics.median(taken[told["warm"] :])}), flush=True)
     store._barrier()
 
 
@@ -107,6 +97,7 @@ def torch(python: str) -> dict[str, float]:
         "MASTER_PORT": str(port),
         "WORLD_SIZE": str(WORKERS),
         "GLOO_SOCKET_IFNAME": "lo",
+        **plan(),
     }
     words = [python, os.path.abspath(__file__), "--torch"]
     running = [
@@ -129,16 +120,17 @@ def in_torch() -> None:
     import torch  # type: ignore[import-not-found, unused-ignore]
     import torch.distributed as dist  # type: ignore[import-not-found, unused-ignore]
 
+    told = json.loads(os.environ[PLAN])
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    values = torch.ones(sum(int(np.prod(shape)) for shape in shapes()))
+    values = torch.ones(sum(int(np.prod(shape)) for shape in told["shapes"]))
     taken = []
-    for _ in range(WARM + ROUNDS):
+    for _ in range(told["warm"] + told["rounds"]):
         dist.barrier()
         begin = time.perf_counter()
         dist.all_reduce(values)
         taken.append(1e3 * (time.perf_counter() - begin))
-    print(json.dumps({"Gloo allreduce": statistics.median(taken[WARM:])}), flush=True)
+    print(json.dumps({"Gloo allreduce": statistics.median(taken[told["warm"] :])}), flush=True)
 
 
 class Device:
@@ -176,39 +168,32 @@ class Device:
         threading.Thread(target=compute).start()
 
 
-def worker(name: str) -> None:
-    """Worker 0 prints the milliseconds of each round; the slower worker counts."""
+def worker() -> None:
+    """Each worker prints the milliseconds of each round; the slower one counts."""
     import mx
+    from mx_core.testing.exchange import resnet50_shapes, server_limit, timed
 
     store: Any = mx.kv.create("dist_sync")
     servers = store._world.job.servers
-    outs = [mx.nd.zeros(shape) for shape in shapes()]
-    gradients = [mx.nd.ones(shape) * (store.rank + 1) for shape in shapes()]
+    outs = [mx.nd.zeros(shape) for shape in resnet50_shapes()]
+    gradients = [mx.nd.ones(shape) * (store.rank + 1) for shape in resnet50_shapes()]
     for key, out in enumerate(outs):
         store.init(key, out)
     size = sum(out.size for out in outs)
     flat, other = np.ones(size, np.float32), np.zeros(size, np.float32)
-
-    def limit() -> None:
-        if not servers:
-            np.copyto(other, flat)
-            return
-        for _ in range(2):  # of four copies and two sums by two processes each worker's share
-            np.copyto(other, flat)
-        np.add(other, flat, out=other)
+    device = Device(gradients)
+    taken: dict[str, list[float]] = {}
 
     def allreduce() -> None:
-        if not servers:
-            store._rounds.do("allreduce", lambda comm: comm.Allreduce(flat, other))
+        store._rounds.do("allreduce", lambda comm: comm.Allreduce(flat, other))
 
     def exchange() -> None:
         for key, (gradient, out) in enumerate(zip(gradients, outs, strict=True)):
             store.pushpull(key, gradient, out=out, priority=-key)
         mx.nd.waitall()
 
-    device = Device(gradients)
-
     def backward() -> None:
+        device.seconds = 1e-3 * statistics.median(taken["store"])
         device.backward()
         mx.nd.waitall()
 
@@ -216,66 +201,37 @@ def worker(name: str) -> None:
         device.backward()
         exchange()
 
-    steps: dict[str, Callable[[], None]] = {
-        "limit": limit, "allreduce": allreduce, "store": exchange, "backward": backward, "overlap": overlap,
-    }  # fmt: skip
-    taken: dict[str, list[float]] = {part: [] for part in steps}
-    for _ in range(WARM + ROUNDS):
-        for part, step in steps.items():
-            store.barrier()
-            begin = time.perf_counter()
-            step()
-            taken[part].append(1e3 * (time.perf_counter() - begin))
-            device.seconds = 1e-3 * statistics.median(taken["store"] or [0.0])
-    assert (outs[0].asnumpy() == 3).all()
-    print(json.dumps({"case": name, **{part: times[WARM:] for part, times in taken.items()}}), flush=True)
+    alone: dict[str, Callable[[], object]] = {
+        "copy": lambda: np.copyto(other, flat),
+        "MPI allreduce": allreduce,
+    }
+    limits = {"copies and sums": server_limit(size)} if servers else alone
+    found = timed(store, {**limits, "store": exchange, "backward": backward, "overlap": overlap}, taken)
+    assert all((out.asnumpy() == 3).all() for out in outs)
+    print(json.dumps(found), flush=True)
     store.barrier()
-
-
-def launched(name: str, *options: str) -> dict[str, list[float]]:
-    """Milliseconds of the rounds of a job: of the slower worker."""
-    words = [sys.executable, "-m", "mx_core.cli", "launch", "-n", str(WORKERS), *options]
-    done = subprocess.run(
-        [*words, sys.executable, os.path.abspath(__file__), "--worker", name],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    lines = [line.partition("] ")[2] for line in done.stdout.splitlines()]
-    found = [json.loads(line) for line in lines if line.startswith("{")]
-    if len(found) != WORKERS:
-        raise SystemExit(f"the job failed:\n{done.stdout}{done.stderr}")
-    return {part: [max(pair) for pair in zip(*(each[part] for each in found), strict=True)] for part in PARTS}
 
 
 def main() -> None:
     """Prints the records."""
-    from mx_core.testing.benchmark import record, spread
+    from mx_core.testing.benchmark import record
+    from mx_core.testing.exchange import compare, launched, slowest
 
     python = os.environ.get("MX_BENCH_MXNET_PYTHON", "")
     theirs = {f"MXNet 1.9.1 {name}": time_of for name, time_of in mxnet(python).items()} if python else {}
     python = os.environ.get("MX_BENCH_TORCH_PYTHON", "")
     theirs |= torch(python) if python else {}
-    for name, options in (("workers alone", ()), ("2 servers", ("-s", "2"))):
-        taken = launched(name, *options)
-        value = statistics.median(taken["store"])
-        baselines = {"copy": taken["limit"], "MPI allreduce": taken["allreduce"]}
-        for baseline, times in baselines.items():
-            if statistics.median(times) < 1:  # it has none
-                continue
-            ratio = statistics.median(times) / value
-            noise = (spread(times) + spread(taken["store"])) * ratio
-            record(f"dist_sync, {name}", value, "ms", baseline=baseline, ratio=ratio, spread=noise)
+    for case, options in (("workers alone", ()), ("2 servers", ("-s", "2"))):
+        taken = slowest(launched(WORKERS, options, [os.path.abspath(__file__), "--worker"]))
+        name, times = f"dist_sync, {case}", taken.pop("store")
+        backward, overlap = taken.pop("backward"), taken.pop("overlap")
+        for baseline, others in taken.items():
+            compare(name, times, baseline, others)
+        value = statistics.median(times)
         for baseline, time_of in theirs.items():
-            record(f"dist_sync, {name}", value, "ms", baseline=baseline, ratio=time_of / value)
-        step = statistics.median(taken["overlap"])
-        longer = [max(pair) for pair in zip(taken["store"], taken["backward"], strict=True)]
-        ratio = statistics.median(longer) / step
-        noise = (spread(longer) + spread(taken["overlap"])) * ratio
-        record(
-            f"dist_sync, {name}, overlap", step, "ms",
-            baseline="longer of backward and exchange", ratio=ratio, spread=noise,
-        )  # fmt: skip
+            record(name, value, "ms", baseline=baseline, ratio=time_of / value)
+        longer = [max(pair) for pair in zip(times, backward, strict=True)]
+        compare(f"{name}, overlap", overlap, "longer of backward and exchange", longer)
 
 
 if __name__ == "__main__":
@@ -284,6 +240,6 @@ if __name__ == "__main__":
     elif "--torch" in sys.argv:
         in_torch()
     elif "--worker" in sys.argv:
-        worker(sys.argv[-1])
+        worker()
     else:
         main()

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-MODULE = """
+#: the data of a worker, and what both programs tell
+DATA = """
 import hashlib, os, time
 import numpy as np
 import mx
@@ -23,66 +24,58 @@ mx.random.seed(5 + rank)
 np.random.seed(5 + rank)
 draw = np.random.default_rng(3)
 x, y = draw.standard_normal((96, 6)).astype("float32"), draw.integers(0, 3, 96)
-part = slice(rank, None, workers)
+x, y = x[rank::workers], y[rank::workers]
+steps = 0
+
+def checkpoints(*what):
+    folder = os.path.join(os.environ["RUNS"], str(rank))
+    training = mx.checkpoint.Training(folder, *what, period=int(os.environ["PERIOD"]), kvstore=store)
+    print("pid", os.getpid(), "of", rank, "begins after", training.epoch, training.batch, flush=True)
+    return training
+
+def step(_=None):
+    global steps
+    steps += 1
+    print("step", steps, flush=True)
+    time.sleep(float(os.environ["PAUSE"]))
+
+def end(values):
+    digest = hashlib.sha256(b"".join(value.asnumpy().tobytes() for value in values))
+    print("digest", digest.hexdigest(), flush=True)
+"""
+
+MODULE = """
 net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=8, name="first")
 net = mx.sym.Dropout(mx.sym.Activation(net, act_type="tanh"), p=0.2)
 net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=3, name="last"), name="softmax")
 module = mx.mod.Module(net)
-folder = os.path.join(os.environ["RUNS"], str(rank))
-training = mx.checkpoint.Training(folder, module, period=int(os.environ["PERIOD"]), kvstore=store)
-data = training.watch(mx.io.NDArrayIter(x[part], y[part], 8, shuffle=True))
-print("pid", os.getpid(), "of", rank, "begins after", training.epoch, training.batch, flush=True)
-done = 0
-
-def step(_):
-    global done
-    done += 1
-    print("step", done, flush=True)
-    time.sleep(float(os.environ["PAUSE"]))
-
+training = checkpoints(module)
+data = training.watch(mx.io.NDArrayIter(x, y, 8, shuffle=True))
 module.fit(
     data, begin_epoch=training.epoch, num_epoch=4, kvstore=store, initializer=mx.init.Xavier(), optimizer="adam",
     optimizer_params={"learning_rate": 0.02}, batch_end_callback=step,
 )
-values = b"".join(value.asnumpy().tobytes() for _, value in sorted(module.get_params()[0].items()))
-print("digest", hashlib.sha256(values).hexdigest(), flush=True)
+end(value for _, value in sorted(module.get_params()[0].items()))
 """
 
 GLUON = """
-import hashlib, os, time
-import numpy as np
-import mx
 from mx import autograd, gluon
 
-store = mx.kv.create("dist_sync")
-rank, workers = store.rank, store.num_workers
-mx.random.seed(5 + rank)
-np.random.seed(5 + rank)
-draw = np.random.default_rng(3)
-x, y = draw.standard_normal((96, 6)).astype("float32"), draw.integers(0, 3, 96)
-part = slice(rank, None, workers)
 net = gluon.nn.HybridSequential()
 net.add(gluon.nn.Dense(8, activation="tanh"), gluon.nn.Dropout(0.2), gluon.nn.Dense(3))
 net.initialize(mx.init.Xavier())
 trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.02}, kvstore=store)
-loader = gluon.data.DataLoader(gluon.data.ArrayDataset(x[part], y[part]), batch_size=8, shuffle=True)
-folder = os.path.join(os.environ["RUNS"], str(rank))
-training = mx.checkpoint.Training(folder, net, trainer, period=int(os.environ["PERIOD"]), kvstore=store)
-data = training.watch(loader)
-print("pid", os.getpid(), "of", rank, "begins after", training.epoch, training.batch, flush=True)
+training = checkpoints(net, trainer)
+data = training.watch(gluon.data.DataLoader(gluon.data.ArrayDataset(x, y), batch_size=8, shuffle=True))
 cross_entropy = gluon.loss.SoftmaxCrossEntropyLoss()
-done = 0
 for epoch in range(training.epoch, 4):
     for image, label in data:
         with autograd.record():
             loss = cross_entropy(net(image), label)
         loss.backward()
         trainer.step(8 * workers)
-        done += 1
-        print("step", done, flush=True)
-        time.sleep(float(os.environ["PAUSE"]))
-values = b"".join(each.data().asnumpy().tobytes() for each in net.collect_params().values())
-print("digest", hashlib.sha256(values).hexdigest(), flush=True)
+        step()
+end(each.data() for each in net.collect_params().values())
 """
 
 
@@ -94,7 +87,7 @@ def check(start: Any, tmp_path: Path, program: str, servers: int, kills: int) ->
 
     def begin(runs: str, pause: float = 0.0) -> Any:
         told = {"RUNS": str(tmp_path / runs), "PAUSE": str(pause), "PERIOD": period}
-        return start(program, 2, "-s", str(servers), **told)
+        return start(DATA + program, 2, "-s", str(servers), **told)
 
     calm = begin("calm")
     assert calm.wait() == 0, calm.text
