@@ -60,6 +60,13 @@ inline double erfinv(double x) {
 }
 inline float erfinvf(float x) { return static_cast<float>(erfinv(x)); }
 
+// Threads run one after the other; those of a stream are one thread.
+inline unsigned long long atomicAdd(unsigned long long* to, unsigned long long x) {
+  const unsigned long long before = *to;
+  *to = before + x;
+  return before;
+}
+
 #include "mx_core/philox.hpp"
 #include "mx_operators_cuda/elementwise.cuh"
 
@@ -67,18 +74,28 @@ inline float erfinvf(float x) { return static_cast<float>(erfinv(x)); }
 inline void __syncthreads();
 
 #include "mx_operators_cuda/aligned.cuh"
+#include "mx_operators_cuda/block.cuh"
 #include "mx_operators_cuda/boxes.cuh"
+#include "mx_operators_cuda/cofactors.cuh"
 #include "mx_operators_cuda/columns.cuh"
 #include "mx_operators_cuda/convolution.cuh"
 #include "mx_operators_cuda/correlation.cuh"
+#include "mx_operators_cuda/counts.cuh"
 #include "mx_operators_cuda/ctc.cuh"
+#include "mx_operators_cuda/deformable.cuh"
+#include "mx_operators_cuda/density.cuh"
+#include "mx_operators_cuda/detectors.cuh"
 #include "mx_operators_cuda/factor.cuh"
 #include "mx_operators_cuda/fill.cuh"
+#include "mx_operators_cuda/fourier.cuh"
+#include "mx_operators_cuda/hawkes.cuh"
 #include "mx_operators_cuda/images.cuh"
 #include "mx_operators_cuda/indexing.cuh"
 #include "mx_operators_cuda/lrn.cuh"
+#include "mx_operators_cuda/masks.cuh"
 #include "mx_operators_cuda/places.cuh"
 #include "mx_operators_cuda/pooling.cuh"
+#include "mx_operators_cuda/proposals.cuh"
 #include "mx_operators_cuda/regions.cuh"
 #include "mx_operators_cuda/rnn.cuh"
 #include "mx_operators_cuda/samplers.cuh"

@@ -26,7 +26,7 @@ def test_on_gpu(name: str, delay: str, machine: Machine) -> None:
 @pytest.mark.parametrize(
     "name",
     ["operators", "layers", "indices", "losses", "recurrent", *(
-        pytest.param(name, marks=IN_CI) for name in ("arithmetic", "samplers", "vision"))],
+        pytest.param(name, marks=IN_CI) for name in ("arithmetic", "detectors", "samplers", "vision"))],
 )  # fmt: skip
 def test_operators(name: str, machine: Machine) -> None:
     machine.check(name)
@@ -38,6 +38,7 @@ def test_operators(name: str, machine: Machine) -> None:
     "name",
     [
         "arithmetic",
+        "detectors",
         "indices",
         "layers",
         "losses",

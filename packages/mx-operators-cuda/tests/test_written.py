@@ -50,6 +50,14 @@ CASES: dict[str, tuple[dict[str, Any], list[Any]]] = {
 }
 #: the same of images, regions, boxes, samples, positions and matrices
 BOX = np.array([[[0.0, 0, 2, 2], [1, 1, 3, 4]]])
+POOL: dict[str, Any] = {
+    "spatial_scale": 1.0,
+    "output_dim": 1,
+    "group_size": 2,
+    "pooled_size": 2,
+    "trans_std": 0.1,
+}
+EVENTS: list[Any] = [(2, 3), (3,), (3,), (2, 3), (2, 4), np.zeros((2, 4), np.int32), (2,), (2,)]
 MORE: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "_contrib_ROIAlign": ({"pooled_size": (2, 2), "spatial_scale": 1.0}, [(2, 3, 5, 6), np.zeros((3, 5))]),
     "_backward_contrib_ROIAlign": (
@@ -113,6 +121,32 @@ MORE: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "transpose": ({}, [(40, 50)]),
     "khatri_rao": ({"num_args": 2}, [(2, 3), (4, 3)]),
     "_np_cumsum": ({}, [(3, 4)]),
+    "_contrib_MultiBoxPrior": ({}, [(2, 3, 4, 5)]),
+    "_contrib_MultiBoxTarget": ({"negative_mining_ratio": 3.0}, [BOX, np.ones((2, 3, 5)), (2, 3, 2)]),
+    "_contrib_MultiBoxDetection": ({"nms_topk": 1}, [(2, 3, 2), (2, 8), BOX]),
+    "_contrib_bipartite_matching": ({"threshold": 0.1}, [(2, 3, 4)]),
+    "_contrib_MultiProposal": ({"scales": (1.0,), "ratios": (1.0,)}, [(2, 2, 3, 4), (2, 4, 3, 4), (2, 3)]),
+    "_contrib_ModulatedDeformableConvolution": (
+        {"kernel": (2, 2), "num_filter": 3}, [(2, 3, 5, 6), (2, 8, 4, 5), (2, 4, 4, 5), (3, 3, 2, 2), (3,)],
+    ),
+    "_backward_contrib_ModulatedDeformableConvolution": (
+        {"kernel": (2, 2), "num_filter": 3},
+        [(2, 3, 4, 5), (2, 3, 5, 6), (2, 8, 4, 5), (2, 4, 4, 5), (3, 3, 2, 2), (3,)],
+    ),
+    "_contrib_DeformablePSROIPooling": (POOL, [(2, 4, 5, 6), np.zeros((3, 5)), (3, 2, 2, 2)]),
+    "_backward_contrib_DeformablePSROIPooling": (
+        POOL, [(3, 1, 2, 2), (2, 4, 5, 6), np.zeros((3, 5)), (3, 2, 2, 2)],
+    ),
+    "_histogram": ({}, [(3, 4), np.arange(5.0)]),
+    "_contrib_count_sketch": ({"out_dim": 3}, [(2, 4), (1, 4), (1, 4)]),
+    "_backward_contrib_count_sketch": ({"out_dim": 3}, [(2, 3), (2, 4), (1, 4), (1, 4)]),
+    "_contrib_fft": ({}, [(2, 37)]),
+    "_contrib_ifft": ({}, [(2, 74)]),
+    "_contrib_hawkesll": ({}, EVENTS),
+    "_backward_contrib_hawkesll": ({}, [(2,), *EVENTS]),
+    "_random_pdf_dirichlet": ({}, [(2, 3), (2, 3)]),
+    "_backward_random_pdf_dirichlet": ({}, [(2,), (2, 3), (2, 3)]),
+    "_backward_linalg_det": ({}, [(2,), (2, 4, 4)]),
 }  # fmt: skip
 RNN: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "RNN": ({"state_size": 8, "num_layers": 1, "mode": "lstm"}, [(3, 2, 4)]),

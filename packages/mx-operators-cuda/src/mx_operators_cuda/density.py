@@ -11,10 +11,11 @@ from mx_core import expression as X
 from mx_core.expression import Opcode
 from mx_core.expression.derivative import replay
 from mx_core.kernels import TensorSpec
-from mx_operators_cuda import elementwise, folds
+from mx_operators_cuda import elementwise, folds, written
+from mx_operators_cuda.codegen import names
 from mx_operators_cuda.codegen.rows import At
 from mx_operators_cuda.folds import Fold, Rows
-from mx_operators_cuda.launch import make_plan
+from mx_operators_cuda.launch import Kind, make_plan
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
@@ -81,3 +82,58 @@ def _slopes(log_density: Callable[..., Any], head: Any, x: tuple[Any, ...]) -> l
     derived = X.differentiate(X.trace(log_density, len(x)))
     values = replay(head.builder, derived, [head, *x])
     return [values[i] for i in derived.outputs]
+
+
+# ---- Dirichlet: a sum over the last axis, and the normalisation of the parameter's sum ----
+
+
+def _samples(sample: TensorSpec, alpha: TensorSpec) -> tuple[int, int, written.Argument]:
+    """Samples, elements of the parameter, and the struct of the kernels."""
+    extent, rows = sample.shape[-1], prod(sample.shape[:-1])
+    shared = prod(sample.shape[len(alpha.shape) - 1 : -1])
+    numbers = [written.number(n) for n in (rows, shared, extent, prod(alpha.shape))]
+    return rows, prod(alpha.shape), written.struct("density::Samples", numbers)
+
+
+def _alike(call: KernelCall) -> bool:
+    specs = (*call.inputs, *call.outputs)
+    return folds.floating(specs) and len({s.dtype for s in specs}) == 1
+
+
+def dirichlet(call: KernelCall) -> Any:
+    """sample, alpha -> density, or its logarithm."""
+    p: Any = call.params
+    if not _alike(call):
+        return None
+    code = call.inputs[0].dtype
+    n, _, samples = _samples(*call.inputs[:2])
+    arguments = [
+        *(written.read((Kind.INPUT, i), code) for i in (0, 1)), written.write((Kind.OUTPUT, 0), code),
+        written.number(int(p.is_log)), samples,
+    ]  # fmt: skip
+    steps = (
+        [written.launch(call.op.name, "density::dirichlet", [names.STORAGE[code]], arguments, n)] if n else []
+    )
+    return make_plan(call.op.name, call.context, call.inputs, call.outputs, steps)
+
+
+def backward_dirichlet(call: KernelCall) -> Any:
+    """out_grad, sample, alpha -> sample_grad, alpha_grad."""
+    p: Any = call.params
+    if not _alike(call):
+        return None
+    code, name = call.inputs[0].dtype, call.op.name
+    n, elements, samples = _samples(*call.inputs[1:3])
+    g = written.Argument("{0}", (("double*", (Kind.SCRATCH, 0)),))
+    given = [written.read((Kind.INPUT, i), code) for i in (1, 2)]
+    types, steps = [names.STORAGE[code]], []
+    if n:
+        arguments = [written.read((Kind.INPUT, 0), code), *given, g, written.number(int(p.is_log)), samples]
+        steps.append(written.launch(name, "density::heads", types, arguments, n))
+    for o, (function, threads) in enumerate(
+        (("by_sample", prod(call.inputs[1].shape)), ("by_alpha", elements))
+    ):
+        arguments = [g, *given, written.write((Kind.OUTPUT, o), code), samples]
+        if threads:
+            steps.append(written.launch(name, f"density::{function}", types, arguments, threads))
+    return make_plan(name, call.context, call.inputs, call.outputs, steps, scratch=[max(8 * n, 8)])

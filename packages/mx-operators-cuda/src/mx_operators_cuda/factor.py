@@ -137,3 +137,22 @@ def solve(call: KernelCall) -> Any:
         call.op.name, call.context, call.inputs, call.outputs, [made] if n else [], n_scalars=1,
         scratch=[max(8 * n, 8)],
     )  # fmt: skip
+
+
+def backward_determinant(call: KernelCall) -> Any:
+    """head, A -> the cofactors times the head."""
+    if not _alike(call):
+        return None
+    n, batch, code = call.inputs[1].shape[-1], prod(call.inputs[1].shape[:-2]), call.inputs[1].dtype
+    arguments = [
+        *(written.read((Kind.INPUT, i), code) for i in (0, 1)), _WORK, written.write((Kind.OUTPUT, 0), code),
+        written.number(batch), written.number(n),
+    ]  # fmt: skip
+    made = written.launch(
+        call.op.name, "cofactors::cofactors", [names.STORAGE[code]], arguments, batch * _BLOCK, block=_BLOCK,
+        barriers=True,
+    )  # fmt: skip
+    return make_plan(
+        call.op.name, call.context, call.inputs, call.outputs, [made] if batch * n else [],
+        scratch=[max(8 * batch * (2 * n + 3) * n, 8)],
+    )  # fmt: skip

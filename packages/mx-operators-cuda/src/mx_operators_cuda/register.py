@@ -79,6 +79,8 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("_shuffle", "samplers:shuffle"),
     *((f"{kind}_random_pdf_{name}", f"density:{kind.removeprefix('_')}{kind and '_'}density")
       for kind in ("", "_backward") for name in ("uniform", "normal", "exponential", *COUNTS)),
+    ("_random_pdf_dirichlet", "density:dirichlet"),
+    ("_backward_random_pdf_dirichlet", "density:backward_dirichlet"),
     ("Dropout", "random:dropout"),
     ("Convolution", "convolution:convolve"),
     ("_backward_Convolution", "convolution:backward_convolve"),
@@ -132,7 +134,15 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("_backward_np_cumsum", "places:backward_running_sum"),
     *((f"_linalg_{name}", "linalg:gemm") for name in ("gemm", "gemm2")),
     *((f"_linalg_{name}", f"linalg:{name}") for name in ("syrk", "trmm")),
+    ("_histogram", "counts:histogram"),
+    ("_contrib_count_sketch", "counts:sketch"),
+    ("_backward_contrib_count_sketch", "counts:backward_sketch"),
+    *((name, "fourier:transform") for name in ("_contrib_fft", "_backward_contrib_ifft")),
+    *((name, "fourier:invert") for name in ("_contrib_ifft", "_backward_contrib_fft")),
+    ("_contrib_hawkesll", "hawkes:likelihood"),
+    ("_backward_contrib_hawkesll", "hawkes:backward_likelihood"),
     ("_linalg_inverse", "factor:inverse"),
+    ("_backward_linalg_det", "factor:backward_determinant"),
     *((f"_linalg_{name}", "factor:determinant") for name in ("det", "slogdet")),
     ("_backward_linalg_slogdet", "factor:backward_logarithm"),
     ("_linalg_potrf", "factor:cholesky"),
@@ -181,6 +191,15 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("_contrib_box_decode", "boxes:decode"),
     ("_contrib_box_nms", "boxes:suppress"),
     ("_backward_contrib_box_nms", "boxes:backward_suppress"),
+    ("_contrib_MultiBoxPrior", "detectors:priors"),
+    ("_contrib_MultiBoxTarget", "detectors:targets"),
+    ("_contrib_MultiBoxDetection", "detectors:detections"),
+    ("_contrib_bipartite_matching", "detectors:pairs"),
+    *((f"_contrib_{name}", "proposals:propose") for name in ("Proposal", "MultiProposal")),
+    *((f"_contrib_{name}DeformableConvolution", "deformable:convolve") for name in ("", "Modulated")),
+    *((f"_backward_contrib_{name}DeformableConvolution", "deformable:backward_convolve") for name in ("", "Modulated")),
+    ("_contrib_DeformablePSROIPooling", "deformable:pool"),
+    ("_backward_contrib_DeformablePSROIPooling", "deformable:backward_pool"),
     ("_image_to_tensor", "images:to_tensor"),
     ("_image_normalize", "images:normalize"),
     ("_backward_image_normalize", "images:backward_normalize"),
@@ -214,7 +233,10 @@ KERNELS: tuple[tuple[str, str], ...] = (
 
 
 #: modules whose operators are products, or made of them
-CUBLAS = ("attention:", "product:", "rnn:", "linalg:gemm", "linalg:syrk", "linalg:trmm")
+CUBLAS = (
+    "attention:", "deformable:convolve", "deformable:backward_convolve", "product:", "rnn:", "linalg:gemm",
+    "linalg:syrk", "linalg:trmm",
+)  # fmt: skip
 
 
 def register_kernels(registry: Any) -> None:

@@ -17,6 +17,15 @@ SQUARE = np.eye(4) + 0.1 * np.arange(16).reshape(4, 4)
 TURNED = SQUARE[[2, 0, 3, 1]] * np.array([1, -1, 1, 1])
 POSITIVE = SQUARE @ SQUARE.T / 2
 FACTOR = np.linalg.cholesky(POSITIVE)
+#: on edges, outside, no numbers
+MIXED = np.array([[-0.5, -0.25, 0.75, 0.7], [np.nan, np.inf, -np.inf, 0.0], [0.1, 0.5, 2, -1]])
+PLACES, SIGNS = np.array([[0.0, 4, 4, 2, 0, 4, 1]]), np.array([[1.0, -1, 1, 1, -1, -1, 1]])
+#: sequences of events: all, some, none of them count
+EVENTS: list[Any] = [
+    np.array([[0.5, 1], [0.25, 2], [1, 1]]), np.array([0.5, 0.25]), np.array([1.0, 2]), np.array([[0.0, 0], [1, 0.5], [0, 2]]),
+    np.array([[0.5, 0.25, 1, 0.5]] * 3), np.array([[0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0]], np.int32),
+    np.array([4.0, 2, 0]), np.array([3.0, 4, 5]),
+]  # fmt: skip
 CASES: dict[str, list[Given]] = {
     "_ravel_multi_index": [({"shape": (4, 5)}, [np.array([[0.0, 3, 2], [4, 0, 1]])]), ({"shape": (-1, 5)}, [np.array([[9], [4]])])],
     "_unravel_index": [({"shape": (4, 5)}, [np.array([0.0, 19, 7])]), ({"shape": (-1, 5)}, [np.array([[104]])])],
@@ -54,6 +63,24 @@ CASES: dict[str, list[Given]] = {
         ([1.0, np.nan, np.inf], [1.0, np.nan, np.inf]), ([1.0, 2], [1.0, 2.1]), ([np.inf], [-np.inf]), ([np.inf], [3.0]))]
                          + [({"equal_nan": False}, [np.array([np.nan])] * 2), ({"rtol": 0.1}, [np.array([1.0]), np.array([1.05])]),
                             ({}, [(0,), (0,)])],
+    "_backward_linalg_det": [
+        ({}, [(3,), np.stack([TURNED, SQUARE, np.outer([1.0, 2, 0, 1], [3.0, 1, 1, 2]) + np.diag([0, 0, 1.0, 1])])]),
+        ({}, [(1,), np.ones((3, 3))]), ({}, [(2,), np.array([[[4.0]], [[0]]])]), ({}, [(1,), np.array([[1.0, np.nan], [0, 1]])]),
+    ],
+    "_histogram": [
+        ({"bin_cnt": 5, "range": (-0.5, 0.75)}, [MIXED]), ({"bin_cnt": 3, "range": (0.0, 9.0)}, [np.arange(-3, 12, dtype=np.int32)]),
+        ({}, [MIXED, np.array([-1.0, 0, 0, 0.5, 2])]), ({"bin_cnt": 2, "range": (0, 1)}, [(0,)]),
+    ],
+    "_contrib_count_sketch": [({"out_dim": 5}, [(2, 3, 7), PLACES, SIGNS]), ({"out_dim": 5}, [(2, 0), (1, 0), (1, 0)])],
+    "_backward_contrib_count_sketch": [({"out_dim": 5}, [(2, 3, 5), (2, 3, 7), PLACES, SIGNS])],
+    **{name: [({}, [(2, 3, n)]) for n in (1, 2, 12, 35, 64)] + [({}, [(3, n)]) for n in (37, 74, 0)]
+       for name in ("_contrib_fft",)},
+    **{name: [({}, [(2, 3, 2 * n)]) for n in (1, 2, 12, 35, 64)] + [({}, [(3, 2 * n)]) for n in (37, 74, 0)]
+       for name in ("_contrib_ifft",)},
+    "_backward_contrib_fft": [({}, [(2, 2 * n), (2, n)]) for n in (6, 41)],
+    "_backward_contrib_ifft": [({}, [(2, n), (2, 2 * n)]) for n in (6, 41)],
+    "_contrib_hawkesll": [({}, EVENTS)],
+    "_backward_contrib_hawkesll": [({}, [(3,), *EVENTS])],
     "multi_lars": [({"eta": 0.1, "eps": 1e-3}, [np.full(3, 0.5), np.array([4.0, 0, 9]), np.array([1.0, 2, 0]), np.full(3, 0.01)])],
 }  # fmt: skip
 NORMS: dict[str, list[tuple[dict[str, Any], tuple[int, ...]]]] = {
@@ -65,7 +92,7 @@ NORMS: dict[str, list[tuple[dict[str, Any], tuple[int, ...]]]] = {
 }
 UPDATES = ("_multi_adamw_update", "_multi_mp_adamw_update", "_multi_lamb_update", "_multi_mp_lamb_update",
            "_contrib_group_adagrad_update", "reset_arrays")  # fmt: skip
-HERE = ("closeness", "factor", "linalg", "optimizer_several", "places")
+HERE = ("closeness", "counts", "factor", "fourier", "hawkes", "linalg", "optimizer_several", "places")
 
 
 @pytest.fixture(scope="module")

@@ -59,6 +59,7 @@ def test_every_kernel_has_cases() -> None:
     here = {name for name, make in KERNELS if make.split(":")[0] in ("samplers", "density")}
     densities = {f"{kind}_random_pdf_{name}" for kind in ("", "_backward") for name in DENSITIES}
     numbers = {f"_random_{name}{like}" for name in LAWS for like in ("", "_like")}
+    densities |= {"_random_pdf_dirichlet", "_backward_random_pdf_dirichlet"}
     assert here == densities | numbers | {f"_sample_{name}" for name in ARRAYS} | set(CHOICES)
 
 
@@ -123,3 +124,17 @@ def test_densities(name: str, bench: GpuBench) -> None:
             kept = dict(zip(case.op.inputs(case.params), inputs, strict=True)) | {"out_grad": head}
             kept |= dict(zip(case.op.outputs(case.params), case.reference(), strict=False))
             compare(bench, backward.name, {"is_log": is_log}, [kept[n] for n in backward.inputs(case.params)])
+
+
+@swept
+@pytest.mark.parametrize("is_log", [True, False])
+def test_dirichlet(is_log: bool, bench: GpuBench) -> None:
+    rows = np.random.default_rng(3).dirichlet([2.0, 1, 3, 1], (2, 3))
+    for sample, alpha in (
+        (rows, np.array([[0.5, 1, 2, 4], [3, 1, 1, 0.25]])), (rows, np.array([0.5, 1, 2, 4])), (rows[0], rows[0] + 1),
+        (rows[:, :0], np.ones((2, 4))),
+    ):  # fmt: skip
+        for dtype in ("float32", "float16", "bfloat16", "float64"):
+            case = compare(bench, "_random_pdf_dirichlet", {"is_log": is_log}, [sample, alpha], dtype)
+            given = [np.linspace(-1, 1, sample[..., 0].size).reshape(sample.shape[:-1]), sample, alpha]
+            compare(bench, case.op.backward_operator().name, {"is_log": is_log}, given, dtype)
