@@ -8,6 +8,7 @@
 #include "indexing/pad.hpp"
 #include "indexing/sequence.hpp"
 #include "indexing/strided_copy.hpp"
+#include "indexing/view.hpp"
 
 namespace mx::cpu {
 namespace {
@@ -22,7 +23,7 @@ py::object move_plan(const PySpecs& inputs, const PySpecs& outputs,
                      uint32_t n_scalars) {
   std::vector<Move> moves;
   for (const auto& [input, output, sizes, from, to, from_offset, to_offset] : given)
-    moves.push_back({input, output, sizes, from, to, from_offset, to_offset});
+    moves.push_back({input, output, sizes, from, to, from_offset, to_offset, std::nullopt});
   std::vector<FillValue> fill_values;
   for (const auto& [output, number, scalar] : painted)
     fill_values.push_back({output, number, scalar});
@@ -47,6 +48,37 @@ py::object index_plan(const PySpecs& inputs, const PySpecs& outputs, const std::
       {op, what, limit, values, indices, extents, outer, n, inner, per_element}));
 }
 
+// Slices of an array's leading axes, as Python resolves them.
+std::vector<Cut> cuts_of(const Shape& shape, const py::sequence& begin, const py::sequence& end,
+                         const py::sequence& step) {
+  const size_t n = begin.size(), steps = step.size();
+  if (end.size() != n || (steps != 0 && steps != n) || n > shape.size())
+    throw Error(MX_ERROR_VALUE, "[move] expected a begin, an end and perhaps a step for some of " +
+                                    std::to_string(shape.size()) + " axes");
+  std::vector<Cut> cuts;
+  for (size_t i = 0; i < n; ++i) {
+    const py::object first = begin[i], last = end[i], stride = steps == 0 ? py::object(py::none()) : step[i];
+    const auto slice = py::reinterpret_steal<py::object>(PySlice_New(first.ptr(), last.ptr(), stride.ptr()));
+    Py_ssize_t from = 0, to = 0, by = 0;
+    if (!slice || PySlice_Unpack(slice.ptr(), &from, &to, &by) != 0) throw py::error_already_set();
+    const Py_ssize_t count = PySlice_AdjustIndices(shape[i], &from, &to, by);
+    cuts.push_back({from, by, count});
+  }
+  return cuts;
+}
+
+py::object cut_plan(Tensors inputs, Tensors outputs, const std::string& action, const py::sequence& begin,
+                    const py::sequence& end, const py::sequence& step) {
+  const auto what = action == "put"      ? CutAction::kPut
+                    : action == "assign" ? CutAction::kAssign
+                    : action == "fill"   ? CutAction::kFill
+                                         : CutAction::kTake;
+  return plain_plan(inputs, outputs, [&](std::vector<Spec> in, std::vector<Spec> out) {
+    const std::vector<Cut> cuts = cuts_of(cut_tensor(in, out, what).shape, begin, end, step);
+    return make_cut_plan(std::move(in), std::move(out), cuts, what);
+  });
+}
+
 py::object one_hot_plan(const PySpecs& inputs, const PySpecs& outputs, int64_t depth) {
   return capsule(make_one_hot_plan(specs(inputs), specs(outputs), depth));
 }
@@ -58,6 +90,40 @@ void bind_indexing(py::module_& module) {
   module.def("move_plan", &move_plan, in, out, py::arg("moves"),
              py::arg("fill_values") = std::vector<PyFillValue>{}, py::arg("n_scalars") = 0,
              "A plan that copies between strided views.");
+  module.def(
+      "join_plan",
+      [](Tensors inputs, Tensors outputs, int64_t axis, bool new_axis) {
+        return plain_plan(inputs, outputs, [&](std::vector<Spec> i, std::vector<Spec> o) {
+          return make_join_plan(std::move(i), std::move(o), axis, new_axis);
+        });
+      },
+      in, out, py::kw_only(), py::arg("axis"), py::arg("new_axis") = false, "A plan that puts arrays together.");
+  module.def(
+      "split_plan",
+      [](Tensors inputs, Tensors outputs, int64_t axis, bool without_axis) {
+        return plain_plan(inputs, outputs, [&](std::vector<Spec> i, std::vector<Spec> o) {
+          return make_split_plan(std::move(i), std::move(o), axis, without_axis);
+        });
+      },
+      in, out, py::kw_only(), py::arg("axis"), py::arg("without_axis") = false, "A plan that cuts an array into pieces.");
+  module.def(
+      "permute_plan",
+      [](Tensors inputs, Tensors outputs, const Shape& order) {
+        return plain_plan(inputs, outputs, [&](std::vector<Spec> i, std::vector<Spec> o) {
+          return make_permute_plan(std::move(i), std::move(o), order);
+        });
+      },
+      in, out, py::kw_only(), py::arg("order"), "A plan that permutes axes.");
+  module.def(
+      "broadcast_plan",
+      [](Tensors inputs, Tensors outputs, const Shape& shape) {
+        return plain_plan(inputs, outputs, [&](std::vector<Spec> i, std::vector<Spec> o) {
+          return make_broadcast_plan(std::move(i), std::move(o), shape);
+        });
+      },
+      in, out, py::kw_only(), py::arg("shape"), "A plan that repeats axes of extent 1.");
+  module.def("cut_plan", &cut_plan, in, out, py::kw_only(), py::arg("action"), py::arg("begin"), py::arg("end"),
+             py::arg("step") = py::tuple(), "A plan that takes a part of an array, or writes one.");
   module.def(
       "pad_plan",
       [](const PySpecs& inputs, const PySpecs& outputs, const Shape& before, const Shape& behind, const std::string& mode) {

@@ -49,10 +49,11 @@ struct Copy {
 };
 
 bool inside(const Move& m, const Shape& strides, int64_t offset, int64_t elements) {
-  int64_t low = offset, high = offset;
+  __extension__ using Wide = __int128;  // sums of products of what anybody may have given
+  Wide low = offset, high = offset;
   for (size_t i = 0; i < m.sizes.size(); ++i) {
     if (m.sizes[i] == 0) return true;
-    (strides[i] < 0 ? low : high) += strides[i] * (m.sizes[i] - 1);
+    (strides[i] < 0 ? low : high) += Wide{strides[i]} * (m.sizes[i] - 1);
   }
   return low >= 0 && high < elements;
 }
@@ -237,6 +238,7 @@ class MovePlan final : public Plan {
 
  private:
   void fill_output(const Call& call, const FillValue& fill_value, char* out) const;
+  const char* source(const Call& call, const Move& m, char* element) const;
   void walk(const Call& call, const Copy& copy, char* out, int64_t begin, int64_t end) const;
   void run(const Call& call, const Copy& copy, char* out) const;
   int64_t shared_axis(uint32_t output) const;
@@ -265,6 +267,7 @@ MovePlan::MovePlan(std::vector<Spec> inputs, std::vector<Spec> outputs,
       throw Error(MX_ERROR_SHAPE, "[move] a copy from input " + std::to_string(m.input) +
                                       " to output " + std::to_string(m.output) +
                                       " leaves its arrays");
+    if (m.scalar && *m.scalar >= n_scalars) throw Error(MX_ERROR_VALUE, "[move] a copy names a number that is not there");
     if (product(m.sizes) == 0) continue;
     copies_.push_back(simplify(m, item_size(inputs_[m.input].dtype)));
     copies_.back().stream = inputs_[m.input].bytes() + outputs_[m.output].bytes() > kStreamBytes;
@@ -283,12 +286,22 @@ void MovePlan::fill_output(const Call& call, const FillValue& fill_value, char* 
   fill(out, element, spec.size(), item_size(spec.dtype));
 }
 
+// Where a move reads: its input, or its number, which goes to `element`, of 8 aligned bytes.
+const char* MovePlan::source(const Call& call, const Move& m, char* element) const {
+  if (!m.scalar) return call.input(m.input);
+  const double number = call.scalar(*m.scalar);
+  table_.store[F64][outputs_[m.output].dtype](element, &number, 1);
+  return element;
+}
+
 // Units [begin, end) of a copy: parts of the axis that is split, at every index of the outer axes.
 void MovePlan::walk(const Call& call, const Copy& copy, char* out, int64_t begin, int64_t end) const {
   const Move& m = copy.move;
   const size_t axis = copy.split();
   const auto item = static_cast<int64_t>(copy.item);
   const int64_t parts = copy.parts();
+  alignas(8) char element[8];
+  const char* in = source(call, m, element);
   for (int64_t unit = begin; unit < end; ++unit) {
     int64_t from = m.from_offset, to = m.to_offset, index = unit / parts;
     for (size_t i = m.sizes.size() - 1; i-- > 0;) {
@@ -298,7 +311,7 @@ void MovePlan::walk(const Call& call, const Copy& copy, char* out, int64_t begin
       index /= m.sizes[i];
     }
     const int64_t first = unit % parts * copy.part;
-    copy_part(copy, call.input(m.input) + from * item, out + to * item, first,
+    copy_part(copy, in + from * item, out + to * item, first,
               std::min(m.sizes[axis], first + copy.part));
   }
 }
@@ -340,8 +353,8 @@ void MovePlan::run_together(const Call& call, uint32_t output, int64_t size, cha
                  if (copy.split() != 0) {
                    walk(call, copy, out, i * units, (i + 1) * units);
                  } else {
-                   copy_part(copy, call.input(m.input) + m.from_offset * item,
-                             out + m.to_offset * item, i, i + 1);
+                   alignas(8) char element[8];
+                   copy_part(copy, source(call, m, element) + m.from_offset * item, out + m.to_offset * item, i, i + 1);
                  }
                }
            });

@@ -15,6 +15,7 @@ struct Move {
   Shape sizes;
   Shape from, to;  // strides
   int64_t from_offset, to_offset;
+  std::optional<uint32_t> scalar = std::nullopt;  // this run-time scalar is written instead; strides from are 0
 };
 
 // What an output holds where nothing is moved: a constant, or run-time scalar `scalar`.

@@ -20,9 +20,10 @@ py::object reduce_plan(const PySpecs& inputs, const PySpecs& outputs, const std:
       make_reduce_plan(specs(inputs), specs(outputs), {ops.at(op), reduced, mean, root}));
 }
 
-py::object arg_plan(const PySpecs& inputs, const PySpecs& outputs, int64_t outer, int64_t extent,
-                    int64_t inner, bool largest) {
-  return capsule(make_arg_plan(specs(inputs), specs(outputs), outer, extent, inner, largest));
+py::object arg_plan(Tensors inputs, Tensors outputs, int64_t outer, int64_t extent, int64_t inner, bool largest) {
+  return plain_plan(inputs, outputs, [&](std::vector<Spec> in, std::vector<Spec> out) {
+    return make_arg_plan(std::move(in), std::move(out), outer, extent, inner, largest);
+  });
 }
 
 }  // namespace

@@ -4,9 +4,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+from mx_core.kernels import TensorSpec
+
 # Tensors are (shape, element type code). Where there is no kernel for a signature, functions that may return None
-# do so, and the others raise NoKernelError.
+# do so, and the others raise NoKernelError. Functions of `_Specs` take tensors of a KernelCall, too, and give None for
+# those that are complex or not row-major.
 _Tensors = Sequence[tuple[Sequence[int], int]]
+_Specs = _Tensors | Sequence[TensorSpec]
+_Bounds = Sequence[int | None]
 # A sparse matrix: where each row's entries begin (and the last ends), their columns and weights.
 _Mixing = tuple[Sequence[int], Sequence[int], Sequence[float]]
 _Shape = Sequence[int]
@@ -18,8 +23,8 @@ def instruction_set() -> str:
 
 def expression_plan(
     serialized: bytes,
-    inputs: _Tensors,
-    outputs: _Tensors,
+    inputs: _Specs,
+    outputs: _Specs,
     mutated: Sequence[int] = ...,
     wide_scalars: bool = False,
 ) -> object:
@@ -55,6 +60,25 @@ def move_plan(
     Backgrounds (output, number, run-time scalar or None) are painted first.
     """
 
+def join_plan(inputs: _Specs, outputs: _Specs, *, axis: int, new_axis: bool = False) -> object:
+    """Puts arrays together along an axis, or along one that the output has besides."""
+
+def split_plan(inputs: _Specs, outputs: _Specs, *, axis: int, without_axis: bool = False) -> object:
+    """Cuts an array into pieces that lie one after the other along an axis, of which they may be rid."""
+
+def permute_plan(inputs: _Specs, outputs: _Specs, *, order: Sequence[int]) -> object:
+    """Permutes axes."""
+
+def broadcast_plan(inputs: _Specs, outputs: _Specs, *, shape: Sequence[int]) -> object:
+    """Repeats axes of extent 1, and adds some in front, of the input as an array of `shape`."""
+
+def cut_plan(
+    inputs: _Specs, outputs: _Specs, *, action: str, begin: _Bounds, end: _Bounds, step: _Bounds = ()
+) -> object:
+    """Takes a part of an array (`take`); or writes the first input into a part of zeros (`put`), the second into a part
+    of the first (`assign`), the run-time scalar into a part of the input (`fill`). Slices are of the leading axes.
+    """
+
 def pad_plan(
     inputs: _Tensors, outputs: _Tensors, *, before: Sequence[int], behind: Sequence[int], mode: str
 ) -> object:
@@ -86,7 +110,7 @@ def one_hot_plan(inputs: _Tensors, outputs: _Tensors, depth: int) -> object:
     """Rows of `depth` elements: scalar 0 at the index, scalar 1 elsewhere."""
 
 def arg_plan(
-    inputs: _Tensors, outputs: _Tensors, *, outer: int, extent: int, inner: int, largest: bool
+    inputs: _Specs, outputs: _Specs, *, outer: int, extent: int, inner: int, largest: bool
 ) -> object:
     """First position of the extremum along the middle axis of (outer, extent, inner)."""
 
@@ -276,7 +300,7 @@ def correlation_backward_plan(
     """Gradients of both maps from the out-gradient and the maps."""
 
 def progression_plan(
-    outputs: _Tensors, *, start: float, step: float, repeat: int = 1, last: float | None = None
+    outputs: _Specs, *, start: float, step: float, repeat: int = 1, last: float | None = None
 ) -> object:
     """start + (i // repeat)·step, with `last` instead of the last number."""
 

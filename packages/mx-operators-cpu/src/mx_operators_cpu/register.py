@@ -86,6 +86,7 @@ VECTOR_KERNELS: tuple[tuple[str, str], ...] = (
     ("slice_like", "indexing.strided_copy:slice_like"),
     ("_backward_slice_like", "indexing.strided_copy:backward_slice_like"),
     ("_slice_assign", "indexing.strided_copy:slice_assign"),
+    ("_slice_assign_scalar", "indexing.strided_copy:slice_assign_scalar"),
     ("Pad", "indexing.strided_copy:pad"),
     ("_backward_Pad", "indexing.strided_copy:backward_pad"),
     ("Concat", "indexing.strided_copy:concat"),
@@ -189,7 +190,6 @@ VECTOR_KERNELS: tuple[tuple[str, str], ...] = (
     ("_eye", "indexing.fill:eye"),
     ("diag", "indexing.fill:diag"),
     ("_backward_diag", "indexing.fill:backward_diag"),
-    ("_slice_assign_scalar", "indexing.fill:assign_scalar"),
     ("Crop", "indexing.fill:crop"),
     ("_backward_Crop", "indexing.fill:backward_crop"),
     *((name, "optimizer.optimizer:update") for name in (

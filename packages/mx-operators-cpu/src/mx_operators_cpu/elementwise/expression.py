@@ -7,7 +7,6 @@ from mx_core.errors import NoKernelError
 from mx_core.expression import Expression
 from mx_core.kernels import KernelCall
 from mx_operators_cpu.library import native
-from mx_operators_cpu.signature import plain, tensors
 
 
 def generate(expression: Expression, call: KernelCall) -> object:
@@ -21,9 +20,7 @@ def generate(expression: Expression, call: KernelCall) -> object:
     ------
     ShapeError  an input does not broadcast to the outputs
     """
-    if not plain(*call.inputs, *call.outputs):
-        return None
     try:
-        return native.expression_plan(expression.serialized, tensors(call.inputs), tensors(call.outputs))
+        return native.expression_plan(expression.serialized, call.inputs, call.outputs)
     except NoKernelError:
         return None

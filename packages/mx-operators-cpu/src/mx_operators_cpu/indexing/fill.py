@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays made from nothing, diagonals, and numbers written into parts."""
+"""Arrays made from nothing, and diagonals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from mx_core.kernels import KernelCall
-from mx_operators_cpu.composite import Composite, runtime
+from mx_operators_cpu.composite import Composite
 from mx_operators_cpu.indexing.view import View, move
 from mx_operators_cpu.library import native
 from mx_operators_cpu.signature import plain, tensors
@@ -16,10 +16,8 @@ from mx_operators_cpu.signature import plain, tensors
 def arange(call: KernelCall) -> object:
     """start, start + step, …"""
     p: Any = call.params
-    if not plain(*call.outputs):
-        return None
     start = 0.0 if p.stop is None and not p.infer_range else p.start
-    return native.progression_plan(tensors(call.outputs), start=start, step=p.step, repeat=p.repeat)
+    return native.progression_plan(call.outputs, start=start, step=p.step, repeat=p.repeat)
 
 
 def linspace(call: KernelCall) -> object:
@@ -92,28 +90,6 @@ def backward_diag(call: KernelCall) -> object:
         return _onto_diagonal(call, _diagonal(head.shape, p.k), View.of(output.shape))
     target = _diagonal(output.shape, p.k, (p.axis1, p.axis2))
     return _onto_diagonal(call, View.of(head.shape), target)
-
-
-def _cuts(p: Any) -> list[slice]:
-    steps = p.step or (None,) * len(p.begin)
-    return list(map(slice, p.begin, p.end, steps))
-
-
-def assign_scalar(call: KernelCall) -> object:
-    """The input with a number written into a part of it."""
-    output = call.outputs[0]
-    if not plain(*call.inputs, output):
-        return None
-    made = Composite(call)
-    number = made.temporary((1,), output.dtype)
-    made.run(native.move_plan([], [((1,), output.dtype)], [], [(0, 0.0, 0)], 1), [], [number], [runtime(0)])
-    whole = View.of(output.shape)
-    part = whole.cut(_cuts(call.params))
-    filled = move(View((1,), (0,)).broadcast(part.shape), part, input=1)
-    given = [*tensors(call.inputs), ((1,), output.dtype)]
-    plan = native.move_plan(given, tensors([output]), [move(whole, whole), filled])
-    made.run(plan, [0, number], [made.output(0)])
-    return made.plan()
 
 
 def crop(call: KernelCall) -> object:

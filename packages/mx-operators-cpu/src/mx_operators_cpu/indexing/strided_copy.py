@@ -12,8 +12,6 @@ from mx_operators_cpu.library import native
 from mx_operators_cpu.reduce.axes import kept_shape
 from mx_operators_cpu.signature import plain, tensors
 
-ZERO = ((0, 0.0, None),)
-
 
 def _plan(call: KernelCall, moves: Sequence[Move], fill_values: Sequence[Any] = (), scalars: int = 0) -> Any:
     if not plain(*call.inputs, *call.outputs):
@@ -52,9 +50,8 @@ def _flat(call: KernelCall) -> tuple[int]:
 def transpose(call: KernelCall) -> object:
     """Axes permuted."""
     p: Any = call.params
-    rank = len(call.inputs[0].shape)
-    axes = p.axes or range(rank - 1, -1, -1)
-    return _plan(call, [move(_source(call).permute([axis % rank for axis in axes]), _target(call))])
+    order = p.axes or tuple(range(len(call.inputs[0].shape)))[::-1]
+    return native.permute_plan(call.inputs, call.outputs, order=order)
 
 
 def swap_axes(call: KernelCall) -> object:
@@ -62,7 +59,7 @@ def swap_axes(call: KernelCall) -> object:
     p: Any = call.params
     order = list(range(len(call.inputs[0].shape)))
     order[p.dim1], order[p.dim2] = order[p.dim2], order[p.dim1]
-    return _plan(call, [move(_source(call).permute(order), _target(call))])
+    return native.permute_plan(call.inputs, call.outputs, order=order)
 
 
 def reverse(call: KernelCall) -> object:
@@ -95,13 +92,13 @@ def space_to_depth(call: KernelCall) -> object:
 
 def broadcast(call: KernelCall) -> object:
     """Axes of extent 1 repeated."""
-    return _plan(call, [move(_source(call).broadcast(call.outputs[0].shape), _target(call))])
+    return native.broadcast_plan(call.inputs, call.outputs, shape=call.inputs[0].shape)
 
 
 def backward_sum(call: KernelCall) -> object:
     """The gradient repeated over the reduced axes."""
-    kept = View.of(kept_shape(call.params, call.outputs[0].shape))
-    return _plan(call, [move(kept.broadcast(call.outputs[0].shape), _target(call))])
+    kept = kept_shape(call.params, call.outputs[0].shape)
+    return native.broadcast_plan(call.inputs, call.outputs, shape=kept)
 
 
 def repeat(call: KernelCall) -> object:
@@ -139,58 +136,58 @@ def tile(call: KernelCall) -> object:
 # ---- parts ----
 
 
-def _slices(p: Any) -> list[slice]:
-    steps = p.step or (None,) * len(p.begin)
-    return list(map(slice, p.begin, p.end, steps))
+def _cut(call: KernelCall, action: str) -> object:
+    p: Any = call.params
+    return native.cut_plan(call.inputs, call.outputs, action=action, begin=p.begin, end=p.end, step=p.step)
 
 
-def _axis_slices(p: Any, rank: int) -> list[slice]:
-    cuts = [slice(None)] * rank
-    cuts[p.axis] = slice(p.begin, p.end)
-    return cuts
+def _cut_axis(call: KernelCall, action: str, rank: int) -> object:
+    p: Any = call.params
+    before = (None,) * (p.axis % rank)
+    begin, end = (*before, p.begin), (*before, p.end)
+    return native.cut_plan(call.inputs, call.outputs, action=action, begin=begin, end=end)
 
 
 def slice_(call: KernelCall) -> object:
     """A part of every axis."""
-    return _plan(call, [move(_source(call).cut(_slices(call.params)), _target(call))])
+    return _cut(call, "take")
 
 
 def backward_slice(call: KernelCall) -> object:
     """The gradient where data was cut, zeros elsewhere."""
-    part = _target(call).cut(_slices(call.params))
-    return _plan(call, [move(_source(call), part)], ZERO)
+    return _cut(call, "put")
 
 
 def slice_axis(call: KernelCall) -> object:
     """A part of one axis."""
-    view = _source(call)
-    return _plan(call, [move(view.cut(_axis_slices(call.params, len(view.shape))), _target(call))])
+    return _cut_axis(call, "take", len(call.inputs[0].shape))
 
 
 def backward_slice_axis(call: KernelCall) -> object:
     """The gradient where data was cut, zeros elsewhere."""
-    view = _target(call)
-    part = view.cut(_axis_slices(call.params, len(view.shape)))
-    return _plan(call, [move(_source(call), part)], ZERO)
+    return _cut_axis(call, "put", len(call.outputs[0].shape))
 
 
 def slice_like(call: KernelCall) -> object:
     """The leading part."""
-    cuts = [slice(size) for size in call.outputs[0].shape]
-    return _plan(call, [move(_source(call).cut(cuts), _target(call))])
+    end = call.outputs[0].shape
+    return native.cut_plan(call.inputs, call.outputs, action="take", begin=(0,) * len(end), end=end)
 
 
 def backward_slice_like(call: KernelCall) -> object:
     """The gradient with zeros after it."""
-    cuts = [slice(size) for size in call.inputs[0].shape]
-    return _plan(call, [move(_source(call), _target(call).cut(cuts))], ZERO)
+    end = call.inputs[0].shape
+    return native.cut_plan(call.inputs, call.outputs, action="put", begin=(0,) * len(end), end=end)
 
 
 def slice_assign(call: KernelCall) -> object:
     """The first input with the second written into a part of it."""
-    whole = _target(call)
-    part = whole.cut(_slices(call.params))
-    return _plan(call, [move(whole, whole), move(_source(call, 1), part, input=1)])
+    return _cut(call, "assign")
+
+
+def slice_assign_scalar(call: KernelCall) -> object:
+    """The input with a number written into a part of it."""
+    return _cut(call, "fill")
 
 
 # ---- padding ----
@@ -210,65 +207,36 @@ def backward_pad(call: KernelCall) -> object:
     p: Any = call.params
     if p.mode != "constant":
         return None
-    cuts = [slice(a, a + e) for a, e in zip(p.pad_width[::2], call.outputs[0].shape, strict=True)]
-    return _plan(call, [move(_source(call).cut(cuts), _target(call))])
+    begin = p.pad_width[::2]
+    end = [first + extent for first, extent in zip(begin, call.outputs[0].shape, strict=True)]
+    return native.cut_plan(call.inputs, call.outputs, action="take", begin=begin, end=end)
 
 
 # ---- joining and splitting ----
 
 
-def _pieces(whole: View, axis: int, extents: Sequence[int]) -> list[View]:
-    pieces, start = [], 0
-    for extent in extents:
-        pieces.append(whole.part(axis, start, 1, extent))
-        start += extent
-    return pieces
-
-
 def concat(call: KernelCall) -> object:
     """Arrays put together along an axis."""
     p: Any = call.params
-    axis = p.dim % len(call.outputs[0].shape)
-    pieces = _pieces(_target(call), axis, [spec.shape[axis] for spec in call.inputs])
-    return _plan(call, [move(_source(call, i), piece, input=i) for i, piece in enumerate(pieces)])
+    return native.join_plan(call.inputs, call.outputs, axis=p.dim)
 
 
 def backward_concat(call: KernelCall) -> object:
     """The gradient cut into pieces."""
     p: Any = call.params
-    axis = p.dim % len(call.inputs[0].shape)
-    pieces = _pieces(_source(call), axis, [spec.shape[axis] for spec in call.outputs])
-    return _plan(call, [move(piece, _target(call, o), output=o) for o, piece in enumerate(pieces)])
+    return native.split_plan(call.inputs, call.outputs, axis=p.dim)
 
 
 def stack(call: KernelCall) -> object:
     """Arrays put together along a new axis."""
     p: Any = call.params
-    axis = p.axis % len(call.outputs[0].shape)
-    pieces = _pieces(_target(call), axis, [1] * len(call.inputs))
-    return _plan(call, [move(_source(call, i), v.without(axis), input=i) for i, v in enumerate(pieces)])
+    return native.join_plan(call.inputs, call.outputs, axis=p.axis, new_axis=True)
 
 
 def split(call: KernelCall) -> object:
-    """An array cut into pieces along an axis."""
+    """An array cut along an axis into pieces that lie one after the other."""
     p: Any = call.params
-    shape = call.inputs[0].shape
-    axis = p.axis % len(shape)
-    n = len(call.outputs)
-    indices = getattr(p, "indices", ()) if not getattr(p, "sections", 0) else ()
-    if indices:
-        bounds = [min(max(i + shape[axis] if i < 0 else i, 0), shape[axis]) for i in indices]
-        ends = [*bounds[1:], shape[axis]]
-    else:
-        size, longer = divmod(shape[axis], n)
-        *bounds, _ = starts = [i * size + min(i, longer) for i in range(n + 1)]
-        ends = starts[1:]
-    moves, source = [], View.of(shape)
-    for o, (first, last) in enumerate(zip(bounds, ends, strict=True)):
-        piece = source.part(axis, first, 1, max(last - first, 0))
-        piece = piece.without(axis) if p.squeeze_axis else piece
-        moves.append(move(piece, _target(call, o), output=o))
-    return _plan(call, moves)
+    return native.split_plan(call.inputs, call.outputs, axis=p.axis, without_axis=p.squeeze_axis)
 
 
 # ---- constants ----

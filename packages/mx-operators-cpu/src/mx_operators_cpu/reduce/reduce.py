@@ -148,7 +148,7 @@ def arg(call: KernelCall) -> object:
     p: Any = call.params
     shape, dtype = call.inputs[0].shape, call.inputs[0].dtype
     axis = 1 if call.op.name == "argmax_channel" else p.axis
-    if not plain(*call.inputs, *call.outputs) or dtype == _UINT64 or prod(shape) == 0:
+    if dtype == _UINT64 or prod(shape) == 0:
         return None
     if axis is None:
         outer, extent, inner = 1, prod(shape), 1
@@ -156,6 +156,6 @@ def arg(call: KernelCall) -> object:
         axis %= len(shape)
         outer, extent, inner = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
     return native.arg_plan(
-        tensors(call.inputs), tensors(call.outputs), outer=outer, extent=extent, inner=inner,
+        call.inputs, call.outputs, outer=outer, extent=extent, inner=inner,
         largest=call.op.name != "argmin",
     )  # fmt: skip
