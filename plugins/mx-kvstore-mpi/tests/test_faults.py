@@ -54,13 +54,19 @@ def pids(job: Any, workers: int) -> dict[int, int]:
     return {int(rank): int(pid) for pid, rank in job.wait_for(r"pid (\d+) of (\d)", workers)}
 
 
+def memory_of(pid: int) -> set[str]:
+    """Files of shared memory that a process has mapped, and that have a name."""
+    found = re.findall(r" (/dev/shm/.*)$", Path(f"/proc/{pid}/maps").read_text(), re.MULTILINE)
+    return {name for name in found if not name.endswith(" (deleted)")}
+
+
 def kill_one(start: Any, gone: Any, workers: int, victim: str, delay: float, servers: int = 0) -> None:
-    before = set(Path("/dev/shm").glob("mpich_shm_*"))
     job = start(LOOP, workers, "-s", str(servers))
     found = pids(job, workers)
     named = {f"worker {rank}": pid for rank, pid in found.items()}
     named |= {f"server {rank}": pid for rank, pid in enumerate(job.servers())}
     time.sleep(delay)
+    memory = set().union(*map(memory_of, named.values()))
     os.kill(named[victim], signal.SIGKILL)
     killed = time.time()
     assert job.wait(60) == 128 + signal.SIGKILL, job.text
@@ -68,10 +74,8 @@ def kill_one(start: Any, gone: Any, workers: int, victim: str, delay: float, ser
     for message in re.findall(r"survivor \d heard at .*", job.text):
         assert f"{victim} (process {named[victim]}" in message and "killed by signal 9" in message, message
     gone(list(named.values()))
-    limit = time.monotonic() + 20  # a job of another test that starts has some for a moment
-    while left := set(Path("/dev/shm").glob("mpich_shm_*")) - before:
-        assert time.monotonic() < limit, f"shared memory was left behind: {left}"
-        time.sleep(0.1)
+    left = set(filter(os.path.exists, memory))
+    assert not left, f"shared memory was left behind: {left}"
 
 
 def check_survivors(job: Any, ranks: set[int], since: float) -> None:
