@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from mx_core.context import Context
     from mx_ndarray import NDArray
 
 
@@ -19,6 +20,14 @@ def to_ndarray(array: np.ndarray[Any, Any]) -> NDArray:
     from mx_ndarray.nd import from_numpy
 
     return from_numpy(np.require(array, requirements=("C", "A", "W")))
+
+
+def on_host(shape: tuple[int, ...], context: Context, dtype: Any) -> tuple[NDArray, np.ndarray[Any, Any]]:
+    """A new NDArray in a context of main memory, and its memory as a NumPy array, for writing before others read."""
+    from mx_ndarray.nd import empty
+
+    array = empty(shape, ctx=context, dtype=dtype)
+    return array, np.from_dlpack(array)
 
 
 def to_numpy(array: Any) -> np.ndarray[Any, Any]:

@@ -35,7 +35,11 @@ class ImageDetRecordParams(Params):
         True, "fill the last batch with the first examples; the next epoch begins after them"
     )
     dtype: str | None = opt(None, "element type of the data, float32 by default")
-    ctx: str = opt("gpu", "accepted; batches are in CPU memory", choices=("cpu", "gpu"))
+    ctx: str = opt(
+        "gpu",
+        "cpu_pinned for batches in page-locked memory, from where a GPU copies them faster; cpu and gpu for CPU memory",
+        choices=("cpu", "gpu", "cpu_pinned"),
+    )
     verbose: bool = opt(True, "accepted; nothing is printed")
     on_error: str = opt(
         "raise",

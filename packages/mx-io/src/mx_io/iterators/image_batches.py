@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mx_core import dtypes
+from mx_core.context import Context, cpu_pinned
 from mx_core.errors import ArgumentError, DTypeError, FileFormatError, MXNetError
 from mx_core.forks import ForkSafeLock
 from mx_io.arrays import to_ndarray
@@ -30,6 +31,9 @@ from mx_io.iterators.mean_image import mean_image
 from mx_io.iterators.order import BatchPlan, ExampleOrder
 from mx_io.iterators.prefetch import Prefetcher
 from mx_io.pipeline.source import Part, Source
+
+if TYPE_CHECKING:
+    from mx_ndarray import NDArray
 
 _LOG = logging.getLogger("mx_io.image")
 #: Errors of examples that were left out which an iterator remembers.
@@ -67,7 +71,10 @@ class ImageBatchIter(BatchIter):
         depth = max(1, min(p.prefetch_buffer, 16))
         native = self._dtype if self._dtype in (np.uint8, np.int8) else np.dtype(np.float32)
         pool = BufferPool(data.shape, native, keep=depth + 2)
-        memory = ImageMemory(pool, int(np.prod(label.shape[1:])), fill)
+        self._context: Context | None = (
+            cpu_pinned(getattr(p, "device_id", 0)) if p.ctx == "cpu_pinned" else None
+        )
+        memory = ImageMemory(pool, int(np.prod(label.shape[1:])), fill, self._context)
         self._prefetcher: Prefetcher[BatchPlan, ImageBuffers] = Prefetcher(
             memory.allocate, filler.fill, lambda plan: len(plan.examples), p.preprocess_threads, depth
         )
@@ -123,11 +130,19 @@ class ImageBatchIter(BatchIter):
                 self._given += self.batch_size - pad
             if pad < self.batch_size:
                 break
-        data: npt.NDArray[Any] = buffers.data
-        if data.dtype != self._dtype:
-            data = data.astype(self._dtype)
         label = buffers.label.reshape(self.provide_label[0].shape)
-        return DataBatch([to_ndarray(data)], [to_ndarray(label)], pad, buffers.index)
+        return DataBatch([self._data(buffers)], [self._placed(label)], pad, buffers.index)
+
+    def _data(self, buffers: ImageBuffers) -> NDArray:
+        if buffers.data.dtype != self._dtype:
+            return self._placed(buffers.data.astype(self._dtype))
+        owner: NDArray | None = buffers.owner
+        return to_ndarray(buffers.data) if owner is None else owner
+
+    def _placed(self, array: npt.NDArray[Any]) -> NDArray:
+        """An NDArray where batches are to be; a copy if that is not plain CPU memory."""
+        made = to_ndarray(array)
+        return made if self._context is None else made.as_in_context(self._context)
 
     def _end(self, epoch: int) -> None:
         """Of an epoch, unless another thread has begun the next one; FileFormatError if it gave no example."""

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mx_core.context import Context
 from mx_core.errors import FileFormatError, MXNetError, ShapeError
 from mx_core.signals import let_pass
 from mx_io import codecs
-from mx_io.arrays import to_numpy
+from mx_io.arrays import on_host, to_numpy
 from mx_io.iterators.augmentation import Augmentation
 from mx_io.iterators.buffers import BufferPool
 from mx_io.iterators.order import BatchPlan
@@ -27,29 +28,41 @@ _AT_ONCE = 8
 class ImageBuffers:
     """Arrays of one batch.
 
-    Data (batch, channels, height, width), label (batch, label_width), index (batch,); errors by slot.
+    Data (batch, channels, height, width), label (batch, label_width), index (batch,); errors by slot. `owner` is the
+    NDArray that has the data's memory, where there is one.
     """
 
     data: np.ndarray[Any, Any]
     label: npt.NDArray[np.float32]
     index: npt.NDArray[np.uint64]
     errors: dict[int, Exception] = field(default_factory=dict)
+    owner: Any = None
 
 
 class ImageMemory:
-    """Makes the buffers of batches; slots that a plan leaves empty are zero. Threads: one at a time."""
+    """Makes the buffers of batches; slots that a plan leaves empty are zero. Threads: one at a time.
 
-    def __init__(self, pool: BufferPool, label_width: int, label_fill: float = 0.0) -> None:
+    With a context the data's memory is that context's, from its storage manager, which has a pool of its own.
+    """
+
+    def __init__(
+        self, pool: BufferPool, label_width: int, label_fill: float = 0.0, context: Context | None = None
+    ) -> None:
         self._pool = pool
+        self._context = context
         self._label_width = label_width
         self._label_fill = label_fill
 
     def allocate(self, plan: BatchPlan) -> ImageBuffers:
         """Buffers for a plan."""
-        data = self._pool.take()
+        owner: Any = None
+        if self._context is None:
+            data = self._pool.take()
+        else:
+            owner, data = on_host(self._pool.shape, self._context, self._pool.dtype)
         data[len(plan.examples) :] = 0
         label = np.full((len(data), self._label_width), self._label_fill, np.float32)
-        return ImageBuffers(data, label, np.zeros(len(data), np.uint64))
+        return ImageBuffers(data, label, np.zeros(len(data), np.uint64), owner=owner)
 
 
 class ImageFiller:

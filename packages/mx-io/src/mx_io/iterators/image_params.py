@@ -34,8 +34,12 @@ class ImageParams(Params):
         True, "fill the last batch with the first examples; the next epoch begins after them"
     )
     dtype: str | None = opt(None, "element type of the data, float32 by default")
-    ctx: str = opt("gpu", "accepted; batches are in CPU memory", choices=("cpu", "gpu"))
-    device_id: int = opt(0, "accepted")
+    ctx: str = opt(
+        "gpu",
+        "cpu_pinned for batches in page-locked memory, from where a GPU copies them faster; cpu and gpu for CPU memory",
+        choices=("cpu", "gpu", "cpu_pinned"),
+    )
+    device_id: int = opt(0, "of cpu_pinned")
     verbose: bool = opt(True, "accepted; nothing is printed")
     aug_seq: str = opt(
         "aug_default",

@@ -79,6 +79,10 @@ class ImageSamples:
             raise DTypeError(f"[{op}] source: expected a Source, got {type(source).__name__}")
         if given := sorted(_OF_LOADERS.intersection(kwargs)):
             raise ArgumentError(f"[{op}] cannot find argument {given[0]!r}: the loader decides it")
+        if kwargs.get("ctx") == "cpu_pinned":
+            raise ArgumentError(
+                f"[{op}] ctx: expected cpu or gpu, got 'cpu_pinned': DataLoader has pin_memory"
+            )
         steps = augmenters_of(kwargs.pop("aug_seq", "aug_default"), op)
         p: Any = ImageParams.parse({**kwargs, "batch_size": 1}, op=op)
         self._source = source
