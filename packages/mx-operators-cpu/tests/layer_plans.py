@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,26 @@ def prepare(
     return plan
 
 
+class Near:
+    """What an array must be near to; the limits are computed once for all that are compared with it."""
+
+    def __init__(self, want: np.ndarray, rtol: float, atol: float) -> None:
+        self.want, self.rtol, self.atol = np.asarray(want).astype(np.float64), rtol, atol
+        limits = atol + rtol * np.abs(self.want)
+        self._limits = np.where(np.isfinite(limits), limits, np.nan)  # nothing is within these
+
+    def check(self, got: np.ndarray, what: Callable[[], str]) -> None:
+        """Fails, and names `what`, where an element is further away than the tolerances allow."""
+        with np.errstate(invalid="ignore"):
+            away = got.astype(np.float64)
+            away -= self.want
+        if not (np.abs(away, out=away) <= self._limits).all():
+            # It judges infinities and what is no number, too.
+            np.testing.assert_allclose(
+                got.astype(np.float64), self.want, rtol=self.rtol, atol=self.atol, err_msg=what()
+            )
+
+
 def compare(
     op: Operator,
     p: Any,
@@ -79,26 +99,24 @@ def compare(
     plan = prepare(op, p, inputs, expected, is_train)
     assert plan is not None, f"{op.name} declined"
     n = len(expected)
+    old = [np.full_like(e, 0.5) for e in expected]
+    targets = [
+        {NULL: Near(before, rtol, atol), WRITE: Near(want, rtol, atol), ADD: Near(before + want, rtol, atol)}
+        for want, before in zip(expected, old, strict=True)
+    ]
+    kept = [Near(state, rtol, atol) for state in states]
     requests = [[WRITE] * n, [ADD] * n, [NULL] * n]
     requests += [[ADD if i == j else NULL for j in range(n)] for i in range(n) if n > 1]
     requests += [[NULL if i == j else WRITE for j in range(n)] for i in range(n) if n > 1]
     for req in requests:
         for threads in (1, 2):
-            old = [np.full_like(e, 0.5) for e in expected]
             outputs = [o.copy() for o in old]
             given = [np.array(i) for i in inputs]
             run(plan, given, outputs, req, threads=threads, is_train=is_train, scalars=p.scalars)
-            for got, want, before, r in zip(outputs, expected, old, req, strict=True):
-                target = {NULL: before, WRITE: want, ADD: before + want}[r]
-                np.testing.assert_allclose(
-                    got.astype(np.float64),
-                    target.astype(np.float64),
-                    rtol=rtol,
-                    atol=atol,
-                    err_msg=f"{op.name} {p} requests {req}",
-                )
-            for got, want in zip(given[len(given) - len(states) :], states, strict=True):
-                np.testing.assert_allclose(got, want, rtol=rtol, atol=atol, err_msg=f"{op.name} {p} states")
+            for got, target, r in zip(outputs, targets, req, strict=True):
+                target[r].check(got, lambda req=req: f"{op.name} {p} requests {req}")
+            for got, state in zip(given[len(given) - len(states) :], kept, strict=True):
+                state.check(got, lambda: f"{op.name} {p} states")
 
 
 def verify(
