@@ -26,8 +26,8 @@ from mx_kvstore_ray.parts import Part
 
 _log = logging.getLogger("mx.kvstore")
 
-#: bytes of pushes that travel together
-_TOGETHER = 8 << 20
+#: bytes of pushes that are one message, which costs some milliseconds of processor time, and of those that travel in it
+_TOGETHER, _SENT = 16 << 20, 4 << 20
 #: seconds before a request is sent again, after which a wait is told in the log, and that an answer may be late
 _PAUSE, _WARN, _LATE = 0.2, 10.0, 30.0
 #: seconds after which a server that cannot be reached is lost
@@ -95,6 +95,7 @@ class _Call:
     called: str
     pieces: list[_Piece] = field(default_factory=list)
     size: int = 0
+    sent: int = 0
     step: _Step | None = None
     place: int = 0
     begun: float = field(default_factory=time.monotonic)
@@ -271,15 +272,17 @@ class Requests:
                     )
                     continue
                 place, size = (part.server, request.command), aligned(piece.data.nbytes)
-                alone = piece.region is None and size > LEAST
+                sent = size if piece.region is None else 0
+                alone = sent > LEAST
                 call = open_calls.get(place)
-                if alone or call is None or call.size + size > _TOGETHER:
+                if alone or call is None or call.size + size > _TOGETHER or call.sent + sent > _SENT:
                     call = _Call(part.server, request.command, {}, None, request.called)
                     found.append(call)
                     if not alone:
                         open_calls[place] = call
                 call.pieces.append(piece)
                 call.size += size
+                call.sent += sent
         return found
 
     def _piece(self, request: Request, part: Part) -> _Piece:
