@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <variant>
@@ -110,6 +111,8 @@ std::vector<Spec> specs(const std::vector<PySpec>& given) {
 
 // (larger, smaller or -1, above, refusal)
 using PyCondition = std::tuple<uint32_t, int32_t, bool, std::string>;
+// (steps, scratch, offset, extents of a row)
+using PyCounted = std::tuple<size_t, uint32_t, size_t, std::vector<int64_t>>;
 using PyStep = std::variant<PyLaunch, std::shared_ptr<Product>>;
 
 Parameter parameter(const PyParameter& given) {
@@ -133,8 +136,12 @@ py::object launch_plan(const std::string& name, int32_t gpu, const std::vector<P
                        const std::vector<PySpec>& outputs, const std::vector<PyStep>& steps,
                        uint32_t n_scalars, const std::vector<size_t>& scratch,
                        uint64_t random_blocks, const std::vector<PyCondition>& conditions,
-                       bool adds) {
+                       bool adds, const std::optional<PyCounted>& counted) {
   LaunchSpec spec{name, gpu, scratch, random_blocks, adds, {}, {}};
+  if (counted) {
+    const auto& [first, piece, offset, row] = *counted;
+    spec.counted = Counted{first, piece, offset, row};
+  }
   for (const auto& [larger, smaller, above, refusal] : conditions) {
     spec.conditions.push_back({larger, smaller, above, refusal});
   }
@@ -212,7 +219,7 @@ PYBIND11_MODULE(_native, module) {
   module.def("launch_plan", &launch_plan, py::arg("name"), py::arg("gpu"), py::arg("inputs"),
              py::arg("outputs"), py::arg("steps"), py::kw_only(), py::arg("n_scalars") = 0,
              py::arg("scratch") = std::vector<size_t>{}, py::arg("random_blocks") = 0,
-             py::arg("conditions") = std::vector<PyCondition>{}, py::arg("adds") = true,
+             py::arg("conditions") = std::vector<PyCondition>{}, py::arg("adds") = true, py::arg("counted") = none,
              "A plan (capsule mx.plan.v1) of kernels and products, one after another.");
   mx::refuse_uninitialised(module);
 }

@@ -40,8 +40,18 @@ LaunchPlan::LaunchPlan(Signature signature, LaunchSpec spec)
       refuse(MX_ERROR_VALUE, "a condition of a scalar that there is not");
     }
   }
+  if (spec_.counted) check_counted();
   for (const size_t bytes : spec_.scratch) scratch_.push_back(add_scratch(bytes));
   random_blocks = spec_.random_blocks;
+}
+
+void LaunchPlan::check_counted() {
+  const Counted& counted = *spec_.counted;
+  const bool there = counted.scratch < spec_.scratch.size() && counted.steps <= spec_.steps.size() &&
+                     counted.offset <= spec_.scratch[counted.scratch] &&
+                     spec_.scratch[counted.scratch] - counted.offset >= sizeof(int64_t);
+  if (!there || signature_.outputs.size() != 1) refuse(MX_ERROR_VALUE, "rows of an output that nothing counts");
+  flags = MX_PLAN_HEAVY;  // it waits
 }
 
 size_t LaunchPlan::limit_of(Parameter::Kind kind) const {
@@ -94,7 +104,7 @@ void LaunchPlan::check_tensor(const char* what, size_t i, const mx_tensor& given
 void LaunchPlan::check(const Call& call) const {
   for (size_t i = 0; i < signature_.inputs.size(); ++i) check_tensor("input", i, call.inputs[i], input(i));
   for (size_t i = 0; i < signature_.outputs.size(); ++i) {
-    check_tensor("output", i, call.outputs[i], output(i));
+    if (!spec_.counted) check_tensor("output", i, call.outputs[i], output(i));
     if (call.adds(i) && !spec_.adds) {
       refuse(MX_ERROR_UNSUPPORTED, "nothing is added to an output that is written in parts");
     }
@@ -115,9 +125,39 @@ void LaunchPlan::execute(const Call& call) const {
   if (spec_.steps.empty() || (!wanted && !signature_.outputs.empty())) return;
   const Gpu& gpu = Gpu::at(spec_.gpu);  // refuses in a forked child
   const Current current(gpu);
-  for (const auto& step : spec_.steps) {
-    std::visit([&](const auto& one) { enqueue(one, gpu, call); }, step);
+  if (!spec_.counted) return run_steps(gpu, call, 0, spec_.steps.size());
+  run_steps(gpu, call, 0, spec_.counted->steps);
+  Shape shape{counted_rows(gpu, call)};
+  shape.insert(shape.end(), spec_.counted->row.begin(), spec_.counted->row.end());
+  mx_tensor made{};
+  mx_error error{};
+  if (call.context.alloc_output == nullptr) refuse(MX_ERROR_ABI, "whoever runs the plan gives it no output");
+  const int32_t status = call.context.alloc_output(&call.context, 0, static_cast<int32_t>(shape.size()), shape.data(),
+                                                   &made, &error);
+  if (status != MX_OK) throw Error(static_cast<mx_status>(status), error.message);
+  if (made.bytes == 0) return;
+  run_steps(gpu, {call.context, call.inputs, &made, call.req, call.plan}, spec_.counted->steps, spec_.steps.size());
+}
+
+void LaunchPlan::run_steps(const Gpu& gpu, const Call& call, size_t begin, size_t end) const {
+  for (size_t i = begin; i < end; ++i) {
+    std::visit([&](const auto& one) { enqueue(one, gpu, call); }, spec_.steps[i]);
   }
+}
+
+int64_t LaunchPlan::counted_rows(const Gpu& gpu, const Call& call) const {
+  const std::string where = spec_.name + "] [" + gpu.name();
+  const auto* from = call.scratch<char>(scratch_[spec_.counted->scratch]) + spec_.counted->offset;
+  int64_t rows = 0;
+  const Stream stream = stream_of(call);
+  cuda::check(gpu.cuda().copy_to_host(&rows, reinterpret_cast<uintptr_t>(from), sizeof rows, stream), where,
+              "cuMemcpyDtoHAsync");
+  Gpu& owner = Gpu::at(spec_.gpu);
+  mx_token* token = owner.record(stream);
+  const Result result = gpu.cuda().event_wait(token->event);
+  owner.recycle(token);
+  cuda::check(result, where, "cuEventSynchronize");
+  return rows;
 }
 
 void* LaunchPlan::pointer(const Parameter& p, const Call& call) const {

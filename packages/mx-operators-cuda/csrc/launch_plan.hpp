@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -33,6 +34,14 @@ struct Condition {
   std::string refusal;
 };
 
+// The only output has as many rows as the first steps count: a run waits for them, and asks for its memory then.
+struct Counted {
+  size_t steps;
+  uint32_t scratch;  // the piece that holds the number of rows, int64
+  size_t offset;     // bytes from its beginning
+  std::vector<int64_t> row;  // the extents of a row
+};
+
 // What a plan is made of, besides its signature.
 struct LaunchSpec {
   std::string name;  // the operator's
@@ -42,6 +51,7 @@ struct LaunchSpec {
   bool adds = true;  // false: a request to add is refused
   std::vector<Condition> conditions;
   std::vector<std::variant<Launch, Product>> steps;  // empty: there is nothing to compute
+  std::optional<Counted> counted = std::nullopt;
 };
 
 // Throws mx::Error for parameters that refer to what there is not, or a kernel that does not load.
@@ -54,7 +64,11 @@ class LaunchPlan final : public Plan {
   void check_tensor(const char* what, size_t i, const mx_tensor& given, const Spec& spec) const;
   void check_parameter(const Parameter& p, const std::string& owner) const;
   size_t limit_of(Parameter::Kind kind) const;
+  void check_counted();
   void execute(const Call& call) const override;
+  // Runs steps from `begin` up to `end`.
+  void run_steps(const Gpu& gpu, const Call& call, size_t begin, size_t end) const;
+  int64_t counted_rows(const Gpu& gpu, const Call& call) const;
   void* pointer(const Parameter& p, const Call& call) const;
   void enqueue(const Launch& launch, const Gpu& gpu, const Call& call) const;
   void enqueue(const Product& product, const Gpu& gpu, const Call& call) const;

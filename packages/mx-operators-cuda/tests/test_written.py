@@ -146,6 +146,7 @@ MORE: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "_backward_contrib_hawkesll": ({}, [(2,), *EVENTS]),
     "_random_pdf_dirichlet": ({}, [(2, 3), (2, 3)]),
     "_backward_random_pdf_dirichlet": ({}, [(2,), (2, 3), (2, 3)]),
+    "_backward_contrib_boolean_mask": ({}, [(2, 3), (4, 3), np.ones(4)]),
     "_backward_linalg_det": ({}, [(2,), (2, 4, 4)]),
 }  # fmt: skip
 RNN: dict[str, tuple[dict[str, Any], list[Any]]] = {

@@ -87,4 +87,5 @@ def launch_plan(
     random_blocks: int = 0,
     conditions: Sequence[tuple[int, int, bool, str]] = (),
     adds: bool = True,
+    counted: tuple[int, int, int, Sequence[int]] | None = None,
 ) -> Any: ...

@@ -122,6 +122,26 @@ class Condition:
     refusal: str
 
 
+@dataclass(frozen=True)
+class Counted:
+    """The only output has as many rows as the first steps count, which a run waits for.
+
+    Parameters
+    ----------
+    steps : int
+        Those that count.
+    scratch, offset : int
+        Where they leave the number, int64: a piece of scratch memory, and bytes from its beginning.
+    row : tuple of int
+        The extents of a row.
+    """
+
+    steps: int
+    scratch: int
+    offset: int
+    row: tuple[int, ...]
+
+
 def make_plan(
     name: str,
     context: Context,
@@ -134,6 +154,7 @@ def make_plan(
     random_blocks: int = 0,
     conditions: Sequence[Condition] = (),
     adds: bool = True,
+    counted: Counted | None = None,
 ) -> Any:
     """A plan that enqueues kernels and products one after another; compiles and loads them now.
 
@@ -149,6 +170,8 @@ def make_plan(
         Of the scalars, tested at each run.
     adds : bool
         False: a run that is asked to add to an output is refused.
+    counted : Counted or None
+        What is known of an output without a shape.
 
     Returns
     -------
@@ -167,6 +190,7 @@ def make_plan(
     return _native.launch_plan(
         name, here, _specs(inputs), _specs(outputs), made, n_scalars=n_scalars, scratch=list(scratch),
         random_blocks=random_blocks, conditions=tested, adds=adds,
+        counted=None if counted is None else (counted.steps, counted.scratch, counted.offset, list(counted.row)),
     )  # fmt: skip
 
 

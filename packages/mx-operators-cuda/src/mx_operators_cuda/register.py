@@ -134,6 +134,8 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("_backward_np_cumsum", "places:backward_running_sum"),
     *((f"_linalg_{name}", "linalg:gemm") for name in ("gemm", "gemm2")),
     *((f"_linalg_{name}", f"linalg:{name}") for name in ("syrk", "trmm")),
+    ("_contrib_boolean_mask", "masks:choose"),
+    ("_backward_contrib_boolean_mask", "masks:backward_choose"),
     ("_histogram", "counts:histogram"),
     ("_contrib_count_sketch", "counts:sketch"),
     ("_backward_contrib_count_sketch", "counts:backward_sketch"),

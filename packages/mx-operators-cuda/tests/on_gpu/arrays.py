@@ -240,6 +240,26 @@ def test_copies_in_while_kernels_run(ctx: Any) -> None:
         np.testing.assert_array_equal(found.asnumpy(), batch + 1)
 
 
+def test_rows_that_a_mask_chooses(ctx: Any) -> None:
+    """How many there are is known when what is computed before has run; pieces are counted by several blocks."""
+    x = numbers(9000, 2)
+    for mask in (x[:, 0].round(), np.zeros(9000, np.float32), np.ones(9000, np.float32)):
+        data = nd.array(x, ctx=ctx)
+        data.attach_grad()
+        with autograd.record():
+            y = nd.contrib.boolean_mask(data * 2, nd.array(mask, ctx=ctx) + 0)
+        y.backward(nd.arange(y.size, ctx=ctx).reshape(y.shape) if y.size else None)
+        chosen = mask != 0
+        grad = np.zeros_like(x)
+        grad[chosen] = 2 * np.arange(2 * chosen.sum(), dtype=np.float32).reshape(-1, 2)
+        assert y.context == ctx and y.shape == (chosen.sum(), 2)
+        np.testing.assert_array_equal(y.asnumpy(), 2 * x[chosen])
+        np.testing.assert_array_equal(data.grad.asnumpy(), grad)
+    with pytest.raises(MXNetError, match="expected shape"):
+        nd.contrib.boolean_mask(data, nd.array(mask, ctx=ctx), out=nd.zeros((3, 2), ctx=ctx))
+        nd.waitall()
+
+
 def test_memory_that_there_is_not(ctx: Any) -> None:
     with pytest.raises(OutOfMemoryError, match=r"gpu\(\d\): cannot allocate \d+ bytes"):
         nd.ones((1 << 40,), ctx=ctx).wait_to_read()

@@ -151,7 +151,7 @@ def test_every_kernel_has_cases() -> None:
     """Here or in the file of its family."""
     elsewhere = {
         "aligned", "attention", "boxes", "closeness", "columns", "convolution", "correlation", "counts", "ctc", "deformable", "density",
-        "detectors", "factor", "fourier", "hawkes", "images", "indexing", "linalg", "losses", "optimizer_several", "places",
+        "detectors", "factor", "fourier", "hawkes", "images", "indexing", "linalg", "losses", "masks", "optimizer_several", "places",
         "pooling", "proposals", "regions", "rnn", "samplers", "sampling", "sort",
     }  # fmt: skip
     others = ("mixed_update", "multi_update", "preloaded_update", "adamw", "lamb_direction", "lamb_step")
