@@ -15,6 +15,7 @@ import pytest
 from mx_core.errors import FileFormatError, MXNetError, OutOfMemoryError
 from mx_io.io import ImageSourceIter
 from mx_io.iterators.buffers import BufferPool
+from mx_io.iterators.order import ExampleOrder
 from mx_io.iterators.prefetch import Prefetcher
 from mx_io.pipeline import Example, Source
 
@@ -180,3 +181,15 @@ def test_a_batch_that_no_memory_holds_is_explained(shape):
         OutOfMemoryError, match=r"expected \d+ bytes for a batch of float32 of shape .*smaller batch_size"
     ):
         BufferPool(shape, np.float32, keep=1).take()
+
+
+def test_batches_that_no_memory_holds_are_errors_of_ours():
+    with pytest.raises(OutOfMemoryError, match=r"for a batch of float32 of shape \(\d+, 3, 4, 4\)"):
+        made(Numbers(), batch_size=1 << 50)
+    order = ExampleOrder(5, 1 << 50)
+    plans = order.epoch()
+    for _ in range(2):  # and not the end of the epoch
+        with pytest.raises(
+            OutOfMemoryError, match=r"the numbers of 1125899906842624 examples of 5, .*smaller batch_size"
+        ):
+            next(plans)

@@ -74,6 +74,7 @@ class ImageBatchIter(BatchIter):
         self._context: Context | None = (
             cpu_pinned(getattr(p, "device_id", 0)) if p.ctx == "cpu_pinned" else None
         )
+        pool.take()  # refused here where no memory holds a batch, before the numbers of so many examples are drawn
         memory = ImageMemory(pool, int(np.prod(label.shape[1:])), fill, self._context)
         self._prefetcher: Prefetcher[BatchPlan, ImageBuffers] = Prefetcher(
             memory.allocate, filler.fill, lambda plan: len(plan.examples), p.preprocess_threads, depth

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, OutOfMemoryError
 from mx_io.iterators.states import whole_number
 
 #: Examples up to which they are shuffled at once: their order lies in the cache of a core.
@@ -67,6 +67,24 @@ class BatchPlan:
     epoch: int = 0
 
 
+class _Plans:
+    """The plans of an epoch, in order; one that could not be made is made when it is asked for again."""
+
+    def __init__(self, order: ExampleOrder, position: int, epoch: int) -> None:
+        self._order, self._position, self._epoch = order, position, epoch
+        self._end = (position // order.count + 1) * order.count
+
+    def __iter__(self) -> _Plans:
+        return self
+
+    def __next__(self) -> BatchPlan:
+        plan = self._order.plan(self._position, self._end, self._epoch)
+        if plan is None:
+            raise StopIteration
+        self._position += len(plan.examples)
+        return plan
+
+
 class ExampleOrder:
     """An endless sequence of passes over the data, each in order or shuffled, cut into epochs of batches.
 
@@ -110,15 +128,28 @@ class ExampleOrder:
         return self._plans(self.position, self.epochs)
 
     def _plans(self, position: int, epoch: int) -> Iterator[BatchPlan]:
-        end = (position // self.count + 1) * self.count
-        while position < end:
-            stop = position + self.batch_size
-            missing = max(0, stop - end)
-            if missing and self.tail == "discard":
-                return
-            span = np.arange(position, stop if self.tail == "round" else min(stop, end))
-            position = position + len(span)
-            yield BatchPlan(self._examples(span), span // self.count, missing, max(position, end), epoch)
+        return _Plans(self, position, epoch)
+
+    def plan(self, position: int, end: int, epoch: int) -> BatchPlan | None:
+        """Of the batch at a position of an epoch that ends at `end`; None if there is none.
+
+        Raises
+        ------
+        OutOfMemoryError  no memory holds the numbers of so many examples
+        """
+        stop = position + self.batch_size
+        missing = max(0, stop - end)
+        if position >= end or (missing and self.tail == "discard"):
+            return None
+        stop = stop if self.tail == "round" else min(stop, end)
+        try:
+            span = np.arange(position, stop)
+            return BatchPlan(self._examples(span), span // self.count, missing, max(stop, end), epoch)
+        except MemoryError as error:
+            raise OutOfMemoryError(
+                f"expected memory for the numbers of {stop - position} examples of {self.count}, got none ({error}): "
+                "give a smaller batch_size"
+            ) from error
 
     def consumed(self, plan: BatchPlan) -> bool:
         """A batch is handed out: the next epoch begins after it, or with the next pass if left early.
