@@ -157,6 +157,88 @@ void threads_share_a_plan() {
   CHECK((bench.read() == std::vector<float>{401, 401, 401, 401}));
 }
 
+// How many numbers are positive; parameters x, where the count goes.
+void tally(unsigned, unsigned, void** arguments) {
+  const float* x = marked(arguments[0]);
+  auto* count = reinterpret_cast<int64_t*>(marked(arguments[1]));
+  *count = 0;
+  for (int i = 0; i < 4; ++i) *count += x[i] > 0;
+}
+// The first numbers; parameters x, y, how many.
+void first(unsigned, unsigned, void** arguments) {
+  const float* x = marked(arguments[0]);
+  float* y = marked(arguments[1]);
+  const auto* count = reinterpret_cast<const int64_t*>(marked(arguments[2]));
+  for (int64_t i = 0; i < *count; ++i) y[i] = x[i];
+}
+
+LaunchSpec counting_spec() {
+  static const size_t sizes[] = {8, 8, 8};
+  fake_register("tally", tally, sizes, 2);
+  fake_register("first", first, sizes, 3);
+  static const auto counts = std::make_shared<Kernel>("tally", "FAKE:registered");
+  static const auto takes = std::make_shared<Kernel>("first", "FAKE:registered");
+  const Parameter x{Parameter::kInput, 0}, y{Parameter::kOutput, 0}, count{Parameter::kScratch, 0, 8};
+  LaunchSpec made{"mask", 0, {16}, 0, true, {},
+                  {Launch{counts, 1, 32, 0, {x, count}}, Launch{takes, 1, 32, 0, {x, y, count}}}};
+  made.counted = mx::cuda::Counted{1, 0, 8, {1}};
+  return made;
+}
+
+// An output of so many rows as a run counts, late as the stream is.
+void rows_are_counted_before_there_is_memory_for_them() {
+  struct Host {
+    Bench bench;
+    std::vector<int64_t> shape;
+  } host;
+  const mx::Signature signature{{kFour}, {mx::Spec({0}, MX_FLOAT32)}};
+  mx_plan* plan = new LaunchPlan(signature, counting_spec());
+  CHECK((plan->flags & MX_PLAN_HEAVY) != 0 && plan->n_scratch == 1);
+  const mx_block scratch = host.bench.memory.alloc(plan->scratch_bytes[0], host.bench.context);
+  void* pieces[] = {scratch.data};
+  mx_kernel_context given{};
+  given.size = sizeof given;
+  given.context = host.bench.context;
+  given.stream = host.bench.device.stream();
+  given.scratch = pieces;
+  given.host = &host;
+  const mx_tensor in{host.bench.x.data, &host.bench.n, 16, given.context, MX_FLOAT32, 1, 0};
+  const mx_tensor pending{nullptr, nullptr, 0, given.context, MX_FLOAT32, 0, 0};
+  const uint8_t request = MX_REQ_WRITE;
+  const auto run = [&] {
+    return Device::refusal([&](mx_error* e) { return plan->run(plan, &given, &in, 1, &pending, &request, 1, e); });
+  };
+  CHECK(has(run(), "gives it no output"));
+  given.alloc_output = [](const mx_kernel_context* self, uint32_t, int32_t ndim, const int64_t* shape, mx_tensor* made,
+                          mx_error*) -> int32_t {
+    auto& to = *static_cast<Host*>(self->host);
+    to.shape.assign(shape, shape + ndim);
+    *made = {to.bench.y.data, to.shape.data(), static_cast<size_t>(4 * shape[0]), self->context, MX_FLOAT32, ndim, 0};
+    return MX_OK;
+  };
+  host.bench.write({1, 2, 3, -4});
+  fake_delay(500);
+  CHECK(run().empty() && (host.shape == std::vector<int64_t>{3, 1}));
+  const std::vector<float> found = host.bench.read();
+  CHECK(found[0] == 1 && found[1] == 2 && found[2] == 3);
+  host.bench.write({0, 0, 0, 0});
+  const long launched = fake_calls("cuLaunchKernel");
+  CHECK(run().empty() && host.shape[0] == 0 && fake_calls("cuLaunchKernel") == launched + 1);
+  fake_fail("cuMemcpyDtoHAsync_v2", 700, 0);
+  CHECK(has(run(), "[mask] [gpu(0)] cuMemcpyDtoHAsync: CUDA_ERROR_ILLEGAL_ADDRESS (700)"));
+  fake_heal();
+  host.bench.memory.free(scratch);
+  plan->release(plan);
+  LaunchSpec wrong = counting_spec();
+  wrong.counted->offset = 9;
+  try {
+    LaunchPlan refused(signature, wrong);
+    CHECK(false);
+  } catch (const mx::Error& error) {
+    CHECK(has(error.what(), "rows of an output that nothing counts"));
+  }
+}
+
 }  // namespace
 }  // namespace test
 
@@ -165,5 +247,6 @@ int main() {
   return run_healing({{"a plan computes", a_plan_computes},
               {"wrong calls are refused", wrong_calls_are_refused},
               {"failures name the operator", failures_name_the_operator},
-              {"threads share a plan", threads_share_a_plan}});
+              {"threads share a plan", threads_share_a_plan},
+              {"rows are counted before there is memory for them", rows_are_counted_before_there_is_memory_for_them}});
 }
