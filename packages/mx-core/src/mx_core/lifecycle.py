@@ -60,8 +60,8 @@ def _rank(record: PluginRecord) -> int:
 
 
 _current: _Lifecycle | None = None
-#: by thread: the stage of its fork, and the hooks that have not been called
-_under_way: dict[int, tuple[str, list[HookImpl]]] = {}
+#: by thread, and by its forks that this one interrupted: the stage of the fork, and the hooks that have not been called
+_under_way: dict[tuple[int, int], tuple[str, list[HookImpl]]] = {}
 _interrupted = False
 _lock = ForkSafeLock()
 
@@ -82,10 +82,10 @@ def fork(stage: str) -> None:
     """
     if _current is None:
         return
-    thread = threading.get_ident()
-    if thread not in _under_way or _under_way[thread][0] != stage:
-        _under_way[thread] = stage, (_current.forks if stage == "before" else _current.forks[::-1]).copy()
-    left = _under_way[thread][1]
+    key = threading.get_ident(), _interrupted_forks()
+    if key not in _under_way or _under_way[key][0] != stage:
+        _under_way[key] = stage, (_current.forks if stage == "before" else _current.forks[::-1]).copy()
+    left = _under_way[key][1]
     first: tuple[HookImpl, type[BaseException]] | None = None
     while left:
         hook = left[0]
@@ -101,7 +101,16 @@ def fork(stage: str) -> None:
     if stage == "child":
         _under_way.clear()  # there are no other threads
     else:
-        _under_way.pop(thread, None)
+        _under_way.pop(key, None)
+
+
+def _interrupted_forks() -> int:
+    """How often the caller is in the stack: a handler of a signal may fork while its thread prepares a fork."""
+    count, frame = 0, sys._getframe(1).f_back
+    while frame is not None:
+        count += frame.f_code is fork.__code__
+        frame = frame.f_back
+    return count
 
 
 def raise_after_fork(error: BaseException) -> None:

@@ -23,12 +23,12 @@ INTERRUPTED = 1.0
 class Keeper:
     """Stops and restarts some engines of the process around forks, and ends them at exit.
 
-    Threads: any may `add`; the thread that forks or ends the process calls the others.
+    Threads: any may `add`; threads that fork, and the one that ends the process, call the others.
     """
 
     def __init__(self) -> None:
         self._engines: WeakGroup[Engine] = WeakGroup()
-        self._closed: list[Engine] = []
+        self._closed: dict[int, list[Engine]] = {}  # by the thread that forks: those that it opens again
 
     def add(self, engine: Engine) -> None:
         """Takes an engine into care, for as long as it lives."""
@@ -44,29 +44,41 @@ class Keeper:
         after `MX_FORK_TIMEOUT` seconds (30), or that runs the operation which forks, is empty in the
         child. Where it was interrupted, it goes on when it is called again."""
         limit = seconds("MX_FORK_TIMEOUT", 30.0)
-        for engine in self.engines():
-            if any(engine is closed for closed in self._closed):
-                continue
-            self._closed.append(engine)
+        while (engine := self._open()) is not None:
+            self._mine().append(engine)
             late = f"had not finished {limit:g} s after the fork began"
             try:
                 state = engine.before_fork(limit)
             except BaseException as error:  # of a handler of a signal
                 raise_after_fork(error)
                 state, late = "busy", "had not finished when the fork was interrupted"
+            if not _among(engine, self._mine()):  # a handler of a signal forked meanwhile, and opened it
+                self._mine().append(engine)
             if state == "busy" and engine.pending:
                 print(f"{unfinished_text(engine, late)}; the child starts without them", file=sys.stderr)
+
+    def _mine(self) -> list[Engine]:
+        return self._closed.setdefault(threading.get_ident(), [])
+
+    def _open(self) -> Engine | None:
+        """One that the calling thread's fork has not closed."""
+        return next((engine for engine in self.engines() if not _among(engine, self._mine())), None)
 
     def after_fork(self, *, child: bool) -> None:
         """Opens the engines again; their threads come back with the next operation. In the child
         there are `MXNET_MP_WORKER_NTHREADS` (1) per CPU device. Where it was interrupted, it goes on when it is
         called again."""
-        while self._closed:
-            engine = self._closed[-1]
+        mine = self._mine()
+        while mine:
+            engine = mine[-1]
             engine.after_fork()
             if child:
                 engine.workers = integer("MXNET_MP_WORKER_NTHREADS", 1)
-            del self._closed[-1]
+            mine[:] = [each for each in mine if each is not engine]
+        me = threading.get_ident()
+        for thread in list(self._closed) if child else [me]:
+            if thread != me or not self._closed.get(me):  # a child has no other threads
+                self._closed.pop(thread, None)
 
     def shutdown(self) -> None:
         """Closes the engines to new work, waits for what is pending, reports failures that no wait
@@ -103,6 +115,10 @@ class Keeper:
             count, texts = _news(*(unobserved or engine.unobserved()))
             if count:
                 print(unobserved_text(count, texts), file=sys.stderr)
+
+
+def _among(engine: Engine, engines: list[Engine]) -> bool:
+    return any(each is engine for each in engines)
 
 
 def _end_daemons_silently() -> None:
