@@ -16,7 +16,8 @@ import mx
 from sklearn.datasets import load_digits
 
 store = mx.kv.create("dist_sync")
-rank, workers, batch = store.rank, store.num_workers, 32
+rank, workers = store.rank, store.num_workers
+batch = 64 // workers  # as many steps however many they are
 digits = load_digits()
 count = len(digits.target) // (batch * workers) * batch * workers
 x = (digits.images[:count, None] / 16).astype("float32")
