@@ -93,6 +93,8 @@ void configure(const py::object& given) {
   h.bind.function = given.attr("bind");
   h.scalar_params.function = given.attr("scalar_params");
   h.shaped_params.function = given.attr("shaped_params");
+  h.progression_params.function = given.attr("progression_params");
+  h.part_params.function = given.attr("part_params");
   h.operand.function = given.attr("operand");
   h.integer_operand.function = given.attr("integer_operand");
   h.get_item.function = given.attr("get_item");

@@ -177,6 +177,8 @@ struct Hooks {
   PythonFunction bind;           // (property, args, kwargs) -> Binding
   PythonFunction scalar_params;  // (property, value) -> params
   PythonFunction shaped_params;  // (property, shape, dtype code or -1) -> params
+  PythonFunction progression_params;  // (property, start, stop, step, repeat, dtype code) -> params
+  PythonFunction part_params;    // (property, begin, end, step) -> params
   PythonFunction get_item;       // (array, key) -> NDArray
   PythonFunction set_item;       // (array, key, value)
   PythonFunction reshape;        // (array, args, **kwargs) -> NDArray

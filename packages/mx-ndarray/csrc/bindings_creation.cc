@@ -85,25 +85,25 @@ PyObject* constant(Shaped which, PyObject* shape, PyObject* ctx, PyObject* dtype
 }
 
 PyObject* zeros(const Bound& given) {
-  const auto& [shape, ctx, dtype, stype, out, unused] = given;
+  const auto& [shape, ctx, dtype, stype, out, unused, unused_2] = given;
   if (!absent(stype) || !absent(out)) return nullptr;
   return constant(Shaped::kZeros, shape, ctx, dtype, nullptr);
 }
 
 PyObject* ones(const Bound& given) {
-  const auto& [shape, ctx, dtype, out, unused, unused_too] = given;
+  const auto& [shape, ctx, dtype, out, unused, unused_2, unused_3] = given;
   return absent(out) ? constant(Shaped::kOnes, shape, ctx, dtype, nullptr) : nullptr;
 }
 
 PyObject* full(const Bound& given) {
-  const auto& [shape, value, ctx, dtype, out, unused] = given;
+  const auto& [shape, value, ctx, dtype, out, unused, unused_2] = given;
   double number = 0;
   if (!absent(out) || value == nullptr || !plain_number(value, 0, &number)) return nullptr;
   return constant(Shaped::kFull, shape, ctx, dtype, &number);
 }
 
 PyObject* empty(const Bound& given) {
-  const auto& [shape, ctx, dtype, stype, unused, unused_too] = given;
+  const auto& [shape, ctx, dtype, stype, unused, unused_2, unused_3] = given;
   Shape dims;
   int32_t code = 0;
   mx_context context{};
@@ -115,7 +115,7 @@ PyObject* empty(const Bound& given) {
 }
 
 PyObject* random_numbers(Shaped which, const Bound& given) {
-  const auto& [first, second, shape, dtype, ctx, out] = given;
+  const auto& [first, second, shape, dtype, ctx, out, unused] = given;
   double scalars[2] = {0, 1};
   Shape dims;
   int32_t code = 0;
@@ -131,6 +131,29 @@ PyObject* random_numbers(Shaped which, const Bound& given) {
     return nullptr;
   }
   return make_shaped(which, dims, code, context, scalars);
+}
+
+PyObject* arange(const Bound& given) {
+  const auto& [start, stop, step, repeat, infer_range, ctx, dtype] = given;  // infer_range says nothing here
+  Progression numbers{0, 0, 1, 1};
+  int32_t code = 0;
+  mx_context context{};
+  if (start == nullptr || !plain_number(step, 1, &numbers.step) || !plain_dtype(dtype, MX_FLOAT32, &code) ||
+      !plain_context(ctx, &context)) {
+    return nullptr;
+  }
+  const bool from_zero = absent(stop);
+  if (!plain_number(start, 0, from_zero ? &numbers.stop : &numbers.start) ||
+      (!from_zero && !plain_number(stop, 0, &numbers.stop))) {
+    return nullptr;
+  }
+  if (repeat != nullptr) {
+    if (PyLong_CheckExact(repeat) == 0) return nullptr;
+    int overflow = 0;
+    numbers.repeat = PyLong_AsLongLongAndOverflow(repeat, &overflow);
+    if (overflow != 0 || numbers.repeat < 1) return nullptr;
+  }
+  return make_progression(numbers, code, context);
 }
 
 // ---- array ----
@@ -203,7 +226,7 @@ PyObject* from_plain_numpy(PyObject* source, int32_t code, mx_context context) {
 }
 
 PyObject* array(const Bound& given) {
-  const auto& [source, ctx, dtype, unused, unused_2, unused_3] = given;
+  const auto& [source, ctx, dtype, unused, unused_2, unused_3, unused_4] = given;
   int32_t code = 0;
   mx_context context{};
   if (source == nullptr || !plain_dtype(dtype, MX_FLOAT32, &code) || !plain_context(ctx, &context) ||
@@ -235,11 +258,12 @@ PyObject* array(const Bound& given) {
 }  // namespace
 
 const NativeCall kNativeCalls[] = {
-    {"zeros", {"shape", "ctx", "dtype", "stype", "out", nullptr}, &zeros},
-    {"ones", {"shape", "ctx", "dtype", "out", nullptr, nullptr}, &ones},
-    {"full", {"shape", "val", "ctx", "dtype", "out", nullptr}, &full},
-    {"empty", {"shape", "ctx", "dtype", "stype", nullptr, nullptr}, &empty},
-    {"array", {"source_array", "ctx", "dtype", nullptr, nullptr, nullptr}, &array},
+    {"zeros", {"shape", "ctx", "dtype", "stype", "out"}, &zeros},
+    {"ones", {"shape", "ctx", "dtype", "out"}, &ones},
+    {"full", {"shape", "val", "ctx", "dtype", "out"}, &full},
+    {"empty", {"shape", "ctx", "dtype", "stype"}, &empty},
+    {"array", {"source_array", "ctx", "dtype"}, &array},
+    {"arange", {"start", "stop", "step", "repeat", "infer_range", "ctx", "dtype"}, &arange},
     {"uniform", {"low", "high", "shape", "dtype", "ctx", "out"},
      [](const Bound& given) { return random_numbers(Shaped::kUniform, given); }},
     {"normal", {"loc", "scale", "shape", "dtype", "ctx", "out"},

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The common cases of `x[key]` and `x[key] = number`: integers, then perhaps a slice, so that the region
-// is one run of memory.  Everything else is decided in Python.
+// is one run of memory; others are in bindings_parts.cc.  Everything else is decided in Python.
+#include "bindings_parts.hpp"
 #include "bindings_shaped.hpp"
 
 namespace mx::nd {
@@ -96,11 +97,14 @@ bool runs_no_python(PyObject* key) noexcept {
 
 PyObject* subscript(PyObject* self, PyObject* key) noexcept {
   return protect([&]() -> PyObject* {
-    if (runs_no_python(key) && is_plain(as_array(self))) {
+    if (runs_no_python(key)) {
       Array& array = *as_array(self)->array;
       wait_for_shape(array);
       Region region;
-      if (resolve(array.shape(), key, &region)) return wrap({view_of(array, region), nullptr, 0});
+      if (is_plain(as_array(self)) && resolve(array.shape(), key, &region)) {
+        return wrap({view_of(array, region), nullptr, 0});
+      }
+      if (PyObject* part = take_part(as_array(self), key)) return part;
     }
     return hooks().get_item(py::handle(self), py::handle(key)).release().ptr();
   });
@@ -123,6 +127,7 @@ int assign_subscript(PyObject* self, PyObject* key, PyObject* value) noexcept {
         if (view->bytes() != 0) fill_shaped(Shaped::kFull, *view, &number);
         Py_RETURN_NONE;
       }
+      if (fill_part(as_array(self), key, number)) Py_RETURN_NONE;
     }
     return hooks().set_item(py::handle(self), py::handle(key), py::handle(value)).release().ptr();
   });

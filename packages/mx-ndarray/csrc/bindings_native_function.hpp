@@ -7,7 +7,7 @@
 
 namespace mx::nd {
 
-constexpr size_t kMostParameters = 6;
+constexpr size_t kMostParameters = 7;
 
 // The arguments of a call by parameter; NULL where none was given.
 using Bound = PyObject* [kMostParameters];

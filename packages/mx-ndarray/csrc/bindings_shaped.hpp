@@ -18,4 +18,13 @@ PyObject* make_shaped(Shaped which, const Shape& shape, int32_t dtype, mx_contex
 // Writes the operator's values into an array.
 void fill_shaped(Shaped which, Array& target, const double* scalars);
 
+// An arithmetic progression.
+struct Progression {
+  double start, stop, step;
+  int64_t repeat;  // at least 1
+};
+
+// A new array of it.
+PyObject* make_progression(const Progression& numbers, int32_t dtype, mx_context context);
+
 }  // namespace mx::nd

@@ -31,6 +31,38 @@ def test_basic_reads_agree_with_numpy(data: st.DataObject) -> None:
     np.testing.assert_array_equal(got.asnumpy().reshape(np.shape(expected)), expected)
 
 
+def test_parts_with_gaps_are_recorded() -> None:
+    host = source((3, 4, 2))
+    for key in (
+        (slice(None), slice(1, 3)),
+        (slice(None), 2),
+        (slice(None, None, -2), ...),
+        (1, slice(None), 0),
+    ):
+        array = nd.array(host)
+        array.attach_grad()
+        with autograd.record():
+            part = array[key] * 2
+        part.backward()
+        expected = np.zeros_like(host)
+        expected[key] = 2
+        np.testing.assert_array_equal(part.asnumpy(), host[key] * 2)
+        np.testing.assert_array_equal(array.grad.asnumpy(), expected)
+
+
+def test_numbers_are_written_into_parts_with_gaps_while_recording() -> None:
+    array, other = nd.array(source((3, 4))), nd.ones((3, 4))
+    other.attach_grad()
+    with autograd.record():
+        result = other * 3
+        array[:, 1:3] = 5
+        with pytest.raises(MXNetError, match="part of a computational graph"):
+            result[:, 1:3] = 5
+    result.backward()
+    assert array.asnumpy()[:, 1:3].tolist() == [[5, 5]] * 3
+    assert other.grad.asnumpy().tolist() == [[3] * 4] * 3
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_basic_writes_agree_with_numpy(data: st.DataObject) -> None:

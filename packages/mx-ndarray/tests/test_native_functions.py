@@ -36,6 +36,12 @@ CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = [
     (nd.array, (np.float32(2.5),), {}),
     (nd.array, ([np.float32(2.5), 1],), {}),
     (nd.array, ([[1.0, 2.0], np.array([3.0, 4.0])],), {}),
+    (nd.arange, (5,), {}),
+    (nd.arange, (2.5,), {"repeat": 2, "dtype": None}),
+    (nd.arange, (-1, 2, 0.5), {"ctx": cpu(0), "infer_range": False}),
+    (nd.arange, (3, 1, -1, 1, None, None, "int64"), {}),
+    (nd.arange, (), {"start": 4, "stop": 4, "dtype": np.float16}),
+    (nd.arange, (np.float32(3),), {"step": True}),
 ]
 
 

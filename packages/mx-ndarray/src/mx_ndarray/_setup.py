@@ -17,6 +17,7 @@ from mx_core.context import Context
 from mx_core.errors import MXUnsafeReadWarning
 from mx_core.operator import Operator, Params, gradient_of
 from mx_ndarray import _core, indexing, invocation, python_kernels, views
+from mx_ndarray.invocation import Bounds
 from mx_ndarray.ndarray import NDArray, integer_operand, operand
 
 
@@ -33,6 +34,10 @@ class Hooks:
     scalar_params: Callable[[Operator, float], Params]
     #: (operator, shape, type code or -1) -> parameters
     shaped_params: Callable[[Operator, tuple[int, ...], int], Params]
+    #: (operator, start, stop, step, repeat, type code) -> parameters
+    progression_params: Callable[[Operator, float, float, float, int, int], Params]
+    #: (operator, begin, end, step) -> parameters
+    part_params: Callable[[Operator, Bounds, Bounds, Bounds], Params]
     #: (array, other) -> NDArray or NotImplemented
     operand: Callable[[NDArray, Any], Any]
     #: (array, integer) -> NDArray
@@ -84,6 +89,8 @@ _core.configure(
         bind=invocation.bind,
         scalar_params=invocation.scalar_params,
         shaped_params=invocation.shaped_params,
+        progression_params=invocation.progression_params,
+        part_params=invocation.part_params,
         operand=operand,
         integer_operand=integer_operand,
         get_item=indexing.get,

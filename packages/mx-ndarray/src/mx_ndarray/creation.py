@@ -151,6 +151,7 @@ def full(
     return _constant("full", shape, ctx, dtype, out, value=value)
 
 
+@served_natively
 def arange(
     start: float, stop: float | None = None, step: float = 1.0, repeat: int = 1,
     infer_range: bool | None = None, ctx: Context | None = None, dtype: Any = np.float32,

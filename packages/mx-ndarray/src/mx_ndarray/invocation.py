@@ -18,6 +18,7 @@ from mx_core.operator.infer import Tensors, infer_outputs, tensors_of
 from mx_ndarray import _core
 
 Spec = tuple[tuple[int, ...], int]
+Bounds = tuple[int | None, ...]
 
 _CURE = "; to compute it in main memory, bring its inputs there with as_in_context(cpu())"
 
@@ -201,6 +202,30 @@ def shaped_params(op: Operator, shape: tuple[int, ...], dtype: int) -> Params:
     """
     params: Params = op.Param.__new__(op.Param)
     vars(params).update(_unshaped(op, dtype), shape=shape)
+    return params
+
+
+@lru_cache(maxsize=64)
+def _progression(op: Operator, dtype: int) -> dict[str, Any]:
+    """The members of the parameters of `_arange`, but for its numbers."""
+    settings = {"start": 0.0, "stop": 0.0, "step": 1.0, "repeat": 1, "dtype": dtypes.name(dtype)}
+    params: Params = op.Param.parse(settings, op=op.name)
+    return vars(params) | {_ALIKE: params}
+
+
+def progression_params(
+    op: Operator, start: float, stop: float, step: float, repeat: int, dtype: int
+) -> Params:
+    """Parameters of `_arange`. Native code has checked the numbers, so that they are not parsed again."""
+    params: Params = op.Param.__new__(op.Param)
+    vars(params).update(_progression(op, dtype), start=start, stop=stop, step=step, repeat=repeat)
+    return params
+
+
+def part_params(op: Operator, begin: Bounds, end: Bounds, step: Bounds) -> Params:
+    """Parameters of an operator on a part of an array; `step` is () where all are 1."""
+    settings = {"begin": begin, "end": end} | ({"step": step} if step else {})
+    params: Params = op.Param.parse(settings, op=op.name)
     return params
 
 
