@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
+from mx_core import cached
 from mx_core.errors import ArgumentError
 from mx_gluon.probability.values import Value, exp, log, log1p, log_softmax, sigmoid
 from mx_ndarray import NDArray, nd
@@ -40,7 +40,7 @@ def logit2prob(logit: Any, binary: bool = True, F: Any = None) -> Any:
     return sigmoid(x).raw if binary else exp(log_softmax(x)).raw
 
 
-class cached_property(functools.cached_property[Any]):
+class cached_property(cached.cached_property[Any]):
     """A property that is kept as an attribute after its first use, if it is no NDArray and has none.
 
     Arrays are computed anew each time: a later write to the arrays from which they come changes them, and what was
@@ -52,9 +52,9 @@ class cached_property(functools.cached_property[Any]):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        value = self.func(instance)
+        value = self._compute(instance)
         if not _has_arrays(value):
-            instance.__dict__[self.func.__name__] = value
+            instance.__dict__[self._name] = value
         return value
 
 
