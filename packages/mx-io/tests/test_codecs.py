@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import simplejpeg
-from PIL import Image
+from PIL import Image, ImageFile
 
 from mx_core import plugins
 from mx_core.errors import ArgumentError, FileFormatError, PluginWarning, ShapeError
@@ -146,6 +146,21 @@ def test_unknown_data_are_refused_with_the_codecs_named():
         codecs.decode(b"nothing")
     with pytest.raises(FileFormatError, match="got 0 bytes"):
         codecs.decode(b"")
+
+
+def test_a_bmp_file_that_is_short_of_pixels_is_refused_before_memory_is_taken(monkeypatch):
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
+    whole = bytearray(codecs.encode(pixels, ".bmp"))
+    np.testing.assert_array_equal(codecs.decode(bytes(whole)), pixels)
+    np.testing.assert_array_equal(
+        codecs.decode(bytes(whole[:-3])), pixels
+    )  # without what fills the row to words
+    monkeypatch.delattr(ImageFile.ImageFile, "load")
+    for side, compression in ((8, 0), (3000, 0), (3000, 1)):
+        head = whole[:18] + struct.pack("<ii", side, side) + whole[26:28]
+        head += struct.pack("<HI", 8 if compression else 24, compression) + whole[34:]
+        with pytest.raises(FileFormatError, match=rf"\[bmp\] {side} x {side}: expected"):
+            codecs.decode(bytes(head))
 
 
 def test_a_decompression_bomb_takes_no_memory():

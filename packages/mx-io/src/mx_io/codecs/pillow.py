@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+from PIL import Image, ImageFile
 
 from mx_core.errors import ArgumentError, FileFormatError, ShapeError
 from mx_io.codecs import check_size, damage_reported
@@ -21,6 +21,8 @@ _MOST_DEFLATED = 1033
 #: pixels a byte of a WebP file: photographs of the worst quality have some 400; images of one colour may have more, up
 #: to a size that costs little memory
 _MOST_WEBP, _FEW_PIXELS = 1024, 1 << 21
+#: pixels of a run in a compressed BMP file
+_MOST_BMP = 255
 
 
 def decode_png(data: Any, color: int) -> npt.NDArray[np.uint8]:
@@ -65,6 +67,8 @@ def _decode(data: Any, color: int, kind: str) -> npt.NDArray[np.uint8]:
         check_size(image.height, image.width, kind.lower())
         if kind == "PNG":
             _check_png(bytes(data[:26]), len(data), image.width, image.height)
+        elif kind == "BMP":
+            _check_bmp(image, len(data))
         if image.mode.startswith("I"):  # 16 bits a channel; Pillow's own conversion clips instead of scaling
             wide = np.asarray(image)
             grey = (wide >> 8).astype(np.uint8)[:, :, None]
@@ -82,6 +86,21 @@ def _check_png(head: bytes, size: int, width: int, height: int) -> None:
         raise FileFormatError(
             f"[png] {height} x {width}: expected {needed} bytes of pixels, got {size} bytes of file, "
             f"which hold at most {_MOST_DEFLATED * size}"
+        )
+
+
+def _check_bmp(image: ImageFile.ImageFile, size: int) -> None:
+    """Refuses more pixels than the file has bytes for, or than runs of 255 give: Pillow would take memory first."""
+    decoder, _, offset, arguments = image.tile[0]
+    if decoder == "raw" and isinstance(arguments, tuple):
+        needed = image.height * arguments[1] - 3  # rows fill words, the last one perhaps not
+        if needed > size - offset:
+            raise FileFormatError(
+                f"[bmp] {image.height} x {image.width}: expected {needed} bytes of pixels, got {max(0, size - offset)}"
+            )
+    elif image.height * image.width > (most := _FEW_PIXELS + _MOST_BMP * size):
+        raise FileFormatError(
+            f"[bmp] {image.height} x {image.width}: expected at most {most} pixels in {size} bytes of file"
         )
 
 
