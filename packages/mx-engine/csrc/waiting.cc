@@ -55,7 +55,7 @@ class BlockingScope {
 int32_t Waiting::begin_wait(VariableWait& wait, Variable* variable, bool for_write,
                            mx_error* error) noexcept {
   wait.variable = variable;
-  std::lock_guard<ForkLock> lock(variable->lock);
+  std::lock_guard<SpinLock> lock(variable->lock);
   wait.granted = wait.immediate = wait.keeps ? variable->read_if_idle() : variable->idle(for_write);
   if (wait.granted) {
     wait.held = wait.keeps;
@@ -167,7 +167,7 @@ int32_t Waiting::wait_while(VariableWait& wait, int64_t interval_ns, mx_go_on_fn
 }
 
 bool Waiting::keep(VariableWait& wait, bool keeps) noexcept {
-  const std::lock_guard<ForkLock> lock(wait.variable->lock);
+  const std::lock_guard<SpinLock> lock(wait.variable->lock);
   wait.keeps = keeps;
   return !wait.ended;
 }
@@ -186,7 +186,7 @@ void Waiting::give_back(Variable* variable) {
 int32_t Waiting::read_variable_while(Variable* variable, mx_read_fn read, void* reading, int64_t interval_ns,
                                     mx_go_on_fn go_on, void* argument, mx_failure** failure, mx_error* error) {
   *failure = nullptr;
-  if (admission_.due_to_read() && admission_.ahead()) {  // somebody may wait for everything
+  if (admission_.ahead()) {  // threads that only read must let those go on who wait for everything
     Bulk::flush_all(&scheduler_);
     admission_.hold_back();
   }
@@ -248,14 +248,14 @@ int32_t Waiting::wait_for_all(int64_t timeout_ns, mx_failure** failure, mx_error
 }
 
 mx_failure* Waiting::failure_of(Variable* variable) noexcept {
-  std::lock_guard<ForkLock> lock(variable->lock);
+  std::lock_guard<SpinLock> lock(variable->lock);
   if (variable->poison == nullptr) return nullptr;
   return FailureRef(variable->poison->failure).release();
 }
 
 bool Waiting::ready(Variable* variable, bool for_write) noexcept {
   {
-    std::lock_guard<ForkLock> lock(variable->lock);
+    std::lock_guard<SpinLock> lock(variable->lock);
     if (variable->idle(for_write)) return true;
   }
   Bulk::flush_all(&scheduler_);  // who asks again and again must see it happen

@@ -122,46 +122,12 @@ void completions_go_on_where_their_operations_do() {
   table.remove(own);
 }
 
-// The child has none of the threads that may just be looking at a variable.
-void threads_that_look_leave_no_lock_behind() {
-  const Table table(2);
-  mx_variable* v = table.variable();
-  table.push({{}, {v}}, kNothing);
-  CHECK(table.wait(v).empty());
-  std::atomic<bool> ended{false};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 3; ++t) {
-    threads.emplace_back([&] {
-      while (!ended) {
-        CHECK(table.version(v) == 1 && table->variable_ready(table.self(), v, 1) != 0);
-        CHECK(table.wait(v).empty());
-      }
-    });
-  }
-  for (int i = 0; i < 50; ++i) {
-    in_a_child(table, [&] {
-      ::alarm(20);  // ends a child that waits for ever
-      CHECK(table.version(v) == 1 && table.wait(v, true).empty());
-      How how{{}, {v}};
-      how.flags = MX_PUSH_INLINE;
-      table.push(how, kNothing);
-      CHECK(table.version(v) == 2);
-      // so are the children of this one
-      in_a_child(table, [&] { CHECK(table.version(v) == 2); });
-    });
-  }
-  ended = true;
-  for (auto& thread : threads) thread.join();
-  table.remove(v);
-}
-
 }  // namespace
 
 int main() {
   return run({
       {"what was pending", what_was_pending_is_lost},
       {"nothing was pending", nothing_is_lost_where_nothing_was_pending},
-      {"threads that look", threads_that_look_leave_no_lock_behind},
       {"completions", completions_go_on_where_their_operations_do},
   });
 }
