@@ -6,6 +6,7 @@ import pytest
 from mx_core import operators, plugins
 from mx_core.errors import UnknownOperatorError
 from mx_core.operator import Operator
+from mx_core.operator.table import Table
 
 
 class Passing(Operator):
@@ -29,7 +30,9 @@ def test_watchers_hear_of_operators_that_come_and_go() -> None:
 def test_where_nearly_no_operators_are_the_message_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(operators, "_table", {"_set_value": Passing()})
+    few = Table()
+    few.insert(Passing())
+    monkeypatch.setattr(operators, "_table", few)
     monkeypatch.setattr(plugins, "missing_hint", lambda kind, name: "")
     with pytest.raises(
         UnknownOperatorError, match=r"is not registered\. Install mx-operators and mx-operators-cpu"

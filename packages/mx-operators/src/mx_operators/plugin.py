@@ -6,11 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from mx_core import hookimpl
-from mx_core.operator import operators_in
+from mx_operators.operator_table import OPERATORS
 
 
 @hookimpl
 def mx_register_operators(registry: Any) -> None:
-    """Every operator declared in this package."""
-    for operator in operators_in("mx_operators"):
-        registry.add(operator)
+    """Every operator declared in this package; its module is imported when it is first asked for."""
+    registry.add_later(OPERATORS)

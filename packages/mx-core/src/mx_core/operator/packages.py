@@ -36,21 +36,34 @@ def operators_in(*names: str) -> Iterator[type[Operator[Any]]]:
     found: dict[type[Operator[Any]], None] = {}
     nameless: list[type[Operator[Any]]] = []
     for name in names:
-        for module in _modules(name):
-            for member in vars(module).values():
-                for value in member if isinstance(member, tuple) else (member,):
-                    if not _is_operator(value) or not f"{value.__module__}.".startswith(f"{name}."):
-                        continue
-                    if isinstance(getattr(value, "name", None), str):
-                        found[value] = None
-                    else:
-                        nameless.append(value)
+        for module in modules_of(name):
+            for value in members(module):
+                if not f"{value.__module__}.".startswith(f"{name}."):
+                    continue
+                if has_name(value):
+                    found[value] = None
+                else:
+                    nameless.append(value)
     for value in filter(_is_forgotten, nameless):
         check_name(value)
     yield from found
 
 
-def _modules(name: str) -> Iterator[ModuleType]:
+def members(module: ModuleType) -> Iterator[type[Operator[Any]]]:
+    """Operator classes that are members of a module, or of a tuple that is; bases, and those of others, too."""
+    for member in vars(module).values():
+        for value in member if isinstance(member, tuple) else (member,):
+            if _is_operator(value):
+                yield value
+
+
+def has_name(cls: type[Operator[Any]]) -> bool:
+    """Whether it is an operator, and no base of others."""
+    return isinstance(getattr(cls, "name", None), str)
+
+
+def modules_of(name: str) -> Iterator[ModuleType]:
+    """A module, or a package and all modules in it. They are imported."""
     root = import_by_name(name)
     yield root
     inner = sorted(info.name for info in pkgutil.walk_packages(getattr(root, "__path__", ()), f"{name}."))

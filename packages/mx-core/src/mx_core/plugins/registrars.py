@@ -109,6 +109,12 @@ class OperatorRegistrar(_Registrar):
         check_name(operator)
         self._stage(operator.name, operator, operator.aliases)
 
+    def add_later(self, table: str) -> None:
+        """The operators of a table that `python -m mx_core.operator.later` writes; a module is imported when one of its
+        operators is first asked for."""
+        for spec in specs.operator_specs(table):
+            self._stage(spec.name, spec, spec.aliases)
+
 
 class KernelRegistrar(_Registrar):
     """For `mx_register_kernels`."""

@@ -7,7 +7,7 @@ spec's `make` can always be called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,6 +121,44 @@ class ResourceSpec:
     device: str
     make: Make
     priority: int = 0
+
+
+@dataclass(frozen=True)
+class OperatorSpec:
+    """An operator whose module is imported when it, or one of the `backward` operators that it brings, is asked for."""
+
+    module: str
+    name: str
+    aliases: tuple[str, ...] = ()
+    backward: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names that are known once the module is imported."""
+        return (self.name, *self.aliases, *self.backward)
+
+
+def operator_specs(table: str) -> Iterator[OperatorSpec]:
+    """What a table has: names of modules, and below each, indented, a line per operator.
+
+    A line has the operator's name, its aliases, and behind a colon the names of its backward operators.
+
+    Raises
+    ------
+    PluginError  a line is not of this form
+    """
+    module = ""
+    for line in table.splitlines():
+        own, _, backward = line.partition(":")
+        words = own.split()
+        if line[:1].isspace() and words and module:
+            yield OperatorSpec(module, words[0], tuple(words[1:]), tuple(backward.split()))
+        elif words == [line]:
+            module = line
+        elif line.strip():
+            raise PluginError(
+                f"operators: expected a module, or an indented line of names below one, got {line!r}"
+            )
 
 
 @dataclass(frozen=True)
