@@ -137,6 +137,30 @@ def test_sums_have_the_same_bits_in_every_run(start: Any) -> None:
     assert len(found) == 1, found
 
 
+FORMS = """
+import mx
+
+store = mx.kv.create("dist_sync")
+rank, keys = store.rank, ["a", "b", "c"]
+store.init(keys, [mx.nd.zeros((4,))] * 3)
+several = [mx.nd.ones((4,), ctx=mx.cpu(i)) for i in range(2)]
+outs = [mx.nd.zeros((4,)), mx.nd.zeros((4,), dtype="float64"), [mx.nd.zeros((4,)), mx.nd.zeros((4,), ctx=mx.cpu(1))]]
+store.pushpull(keys, [mx.nd.full((4,), rank + 1), mx.nd.full((4,), rank), several], out=outs, priority=3)
+pulled = [mx.nd.zeros((4,), dtype="float16") for _ in keys]
+store.pull(keys, out=pulled)
+for found in ([outs[0], outs[1], outs[2][0]], [outs[0], outs[1], outs[2][1]], pulled):
+    print("sums", [float(each.asnumpy()[3]) for each in found])
+store.barrier()
+"""
+
+
+def test_forms_of_arrays_may_be_mixed_in_a_call(start: Any) -> None:
+    """One array of the value's type, one target of another type, and two devices."""
+    job = start(FORMS, 2)
+    assert job.wait() == 0, job.text
+    assert job.wait_for(r"sums (.*)", 6) == ["[3.0, 1.0, 4.0]"] * 6
+
+
 TRAINING = """
 import logging
 import numpy as np

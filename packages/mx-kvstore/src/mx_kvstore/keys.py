@@ -38,6 +38,8 @@ def as_priority(value: Any) -> int:
     ArgumentError
         It is no such number.
     """
+    if type(value) is int and -(2**31) <= value < 2**31:  # most are; `isinstance` is slow here
+        return value
     if not isinstance(value, Integral) or not -(2**31) <= int(value) < 2**31:
         raise ArgumentError(f"[KVStore] priority: expected an integer of 32 bits, got {value!r}")
     return int(value)

@@ -40,6 +40,11 @@ def _handles(arrays: Sequence[NDArray]) -> list[int]:
     return [array.handle for array in arrays]
 
 
+def in_host_memory(array: NDArray) -> bool:
+    """Whether native loops reach the array."""
+    return array.context.device_typeid in _HOST
+
+
 def _native(*lists: Sequence[NDArray]) -> bool:
     """Whether the loops take these arrays, which have one shape."""
     first: Any = lists[0][0].dtype
@@ -69,6 +74,8 @@ def sum_into(sources: Sequence[NDArray], targets: Sequence[NDArray], priority: i
 
 def reduced(arrays: Sequence[NDArray], context: Context, priority: int) -> NDArray:
     """The sum of `arrays` on `context`; the array itself when there is one and it lies there."""
+    if len(arrays) == 1 and arrays[0].context == context:
+        return arrays[0]
     if len(arrays) == 1 or context.device_typeid not in _HOST or not _native(arrays):
         with autograd.pause(), scheduled(priority):
             return _added(arrays, context)

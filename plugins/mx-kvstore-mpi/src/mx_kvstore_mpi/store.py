@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from mx_core import dtypes
@@ -11,6 +12,8 @@ from mx_kvstore import KVStore
 from mx_kvstore.arrays import beside, check_compressed, in_main_memory
 from mx_kvstore.compression import Compression
 from mx_kvstore.exchange import text_of
+from mx_kvstore.keys import Given, Key
+from mx_kvstore.reduction import in_host_memory
 from mx_kvstore_mpi import world
 from mx_kvstore_mpi.agreement import Told, check_draws_nothing, digest, of_optimizer, of_rates, of_states
 from mx_kvstore_mpi.rounds import Rounds
@@ -123,6 +126,21 @@ class SyncStore(KVStore):
         if host is not stored:
             host.copyto(stored)
 
+    def _push(self, given: Given, priority: int, outs: Mapping[Key, list[NDArray]] | None = None) -> None:
+        """As the base, but a sum that needs no other operation than its own is pushed with nothing around it."""
+        for name, arrays in given:
+            wanted = [] if outs is None else outs[name]
+            if self._updater is not None or self._compression is not None or len(arrays) > 1:
+                super()._push([(name, arrays)], priority, outs)
+                continue
+            stored = self._home(name, arrays, priority)
+            if all(_alike(array, stored) for array in (arrays[0], *wanted)):
+                self._check()
+                told, targets = self._told(name, stored), (self._target(name, stored), *wanted)
+                self._rounds.sum(self._numbers[name], told, arrays[0], targets, priority)
+            else:
+                super()._push([(name, arrays)], priority, outs)
+
     def apply(self, key: Any, total: NDArray, stored: NDArray) -> None:
         """Sums over workers, then updates or replaces the value."""
         self._sum(key, total, stored, [])
@@ -152,7 +170,7 @@ class SyncStore(KVStore):
 
     def _told(self, key: Any, stored: NDArray) -> tuple[str, int]:
         """What a push is, for messages, and the number by which workers compare it."""
-        settings = self._compression, of_rates(self._updater)
+        settings = self._compression, () if self._updater is None else of_rates(self._updater)
         known = self._tellings.get(key)
         if known is None or known[0] != settings:
             told = (
@@ -183,8 +201,7 @@ class SyncStore(KVStore):
 
 def _alike(out: NDArray, stored: NDArray) -> bool:
     """Whether one loop can write both."""
-    here = all(each.context.device_type.startswith("cpu") for each in (out, stored))
-    return here and out._dtype_code == stored._dtype_code
+    return out._dtype_code == stored._dtype_code and in_host_memory(out) and in_host_memory(stored)
 
 
 def _form(stored: NDArray) -> Told:
