@@ -47,7 +47,9 @@ print("same bits", store.rank)
     ("servers", "memory"), [("0", "1"), ("2", "1"), pytest.param("0", "0", marks=pytest.mark.slow)]
 )
 def test_sums_are_those_of_the_codes(start: Any, servers: str, memory: str) -> None:
-    more = {"MXNET_KVSTORE_BIGARRAY_BOUND": "1000", "MX_KVSTORE_SHARED_MEMORY": memory}
+    more = {
+        "MXNET_KVSTORE_BIGARRAY_BOUND": "1000", "MXNET_KVSTORE_SLICE_THRESHOLD": "100", "MX_KVSTORE_SHARED_MEMORY": memory
+    }  # fmt: skip
     job = start(PROGRAM, 2, "-s", servers, **more)
     assert job.wait() == 0, job.text
     job.wait_for("same bits", 2)

@@ -100,6 +100,20 @@ def test_wrong_arguments_are_refused(words: list[str], message: str) -> None:
     assert done.exit_code == 2 and message in done.output, done.output
 
 
+@pytest.mark.parametrize(
+    ("words", "told", "expected"),
+    [
+        (["-s", "1"], {}, "1000000"),
+        (["-s", "1", "--p3"], {}, "40000"),
+        (["-s", "1", "--p3"], {"MXNET_KVSTORE_SLICE_THRESHOLD": "77"}, "77"),
+    ],
+)
+def test_p3_has_small_slices(start: Any, words: list[str], told: dict[str, str], expected: str) -> None:
+    program = "from mx_kvstore_mpi import settings\nprint('slices of', settings.slice_threshold())"
+    job = start(program, 1, *words, **told)
+    assert job.wait_for(r"slices of (\d+)") == [expected], job.text
+
+
 def test_lines_have_names_and_the_first_bad_status_is_returned(start: Any) -> None:
     program = "import os, sys; print('line', os.environ['MX_KV_RANK']); sys.exit(3 * int(os.environ['DMLC_WORKER_ID']))"
     job = start(program, 2, "--env", "X=y")

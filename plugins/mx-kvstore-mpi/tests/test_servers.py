@@ -103,8 +103,10 @@ print("exact", store)
 """
 
 
-def test_sums_and_updates_of_servers(start: Any) -> None:
-    job = start(f"ROUNDS = 100\n{SUMS}", 2, "-s", "2", MXNET_KVSTORE_BIGARRAY_BOUND="500")
+@pytest.mark.parametrize("step", ["100", "1000000"])
+def test_sums_and_updates_of_servers(start: Any, step: str) -> None:
+    told = {"MXNET_KVSTORE_BIGARRAY_BOUND": "500", "MXNET_KVSTORE_SLICE_THRESHOLD": step}
+    job = start(f"ROUNDS = 100\n{SUMS}", 2, "-s", "2", **told)
     assert job.wait() == 0, job.text
     job.wait_for("exact", 2)
 
@@ -142,8 +144,9 @@ print("converged", store.type)
 """
 
 
-def test_asynchronous_pushes_converge(start: Any) -> None:
-    job = start(ASYNC, 2, "-s", "1")
+@pytest.mark.parametrize("step", ["4", "40000"])
+def test_asynchronous_pushes_converge(start: Any, step: str) -> None:
+    job = start(ASYNC, 2, "-s", "1", MXNET_KVSTORE_SLICE_THRESHOLD=step)
     assert job.wait() == 0, job.text
     job.wait_for("converged dist_async", 2)
 
@@ -175,6 +178,30 @@ def test_workers_may_push_in_different_orders(start: Any, servers: str) -> None:
     job = start(ORDERS, 2, "-s", servers, "--deadline", "20")
     assert job.wait() == 0, job.text
     job.wait_for("all keys", 2)
+
+
+SLICES = """
+import os
+import mx
+os.environ["MXNET_KVSTORE_SLICE_THRESHOLD"] = str(100 + int(os.environ["MX_KV_RANK"]))
+store = mx.kv.create("dist_sync")
+try:
+    store.init("a", mx.nd.zeros((300,)))
+    out = mx.nd.zeros((300,))
+    store.pull("a", out=out)
+    out.wait_to_read()
+except mx.MXNetError as error:
+    print("refused", store.rank, type(error).__name__, error)
+    raise
+store.barrier()
+"""
+
+
+def test_workers_with_other_slices_are_refused(start: Any) -> None:
+    job = start(SLICES, 2, "-s", "1", "--deadline", "60")
+    words = "key 'a': values travel in slices of 100 elements for worker 0, of 101 for worker 1"
+    assert "1" in job.wait_for(rf"refused (\d) ProtocolError .*{words}"), job.text
+    assert job.wait(40) != 0
 
 
 LOOP = """

@@ -17,7 +17,8 @@ from mx_kvstore_mpi.store import SyncStore
 def _exchange(joined: world.World) -> world.Exchange:
     """What the communication thread of a worker runs."""
     if joined.job.servers:
-        return Requests(joined.waiter, joined.job.workers)
+        job = joined.job
+        return Requests(joined.waiter, job.workers, job.servers, settings.slice_threshold())
     return Rounds(joined.waiter, joined.together)
 
 

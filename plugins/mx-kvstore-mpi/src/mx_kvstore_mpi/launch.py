@@ -236,6 +236,7 @@ def _pairs(context: click.Context, parameter: click.Parameter, value: tuple[str,
 )
 @click.option("--engine", type=click.Choice(["mpi"]), default="mpi", help="What moves the bytes.")
 @click.option("--launcher", type=click.Choice(["local", "ssh"]), help="As MXNet's; ssh needs -H.")
+@click.option("--p3", is_flag=True, help="As MXNet's: values travel to servers in small slices.")
 @click.option("--env", "environment", multiple=True, callback=_pairs, help="NAME=VALUE for all processes.")
 @click.option("--deadline", type=click.FloatRange(0.1), help="Seconds that a process waits for another.")
 @click.option(
@@ -248,6 +249,7 @@ def launch(
     hosts: tuple[str, ...],
     engine: str,
     launcher: str | None,
+    p3: bool,
     environment: dict[str, str],
     deadline: float | None,
     grace: float,
@@ -263,5 +265,5 @@ def launch(
     if launcher == "local" and hosts:
         raise click.UsageError("--launcher local starts everything here, and -H names machines")
     job = Job(num_workers, num_servers, name=secrets.token_hex(4))
-    told = {"MX_KVSTORE_ENGINE": engine, **environment}
+    told = {"MX_KVSTORE_ENGINE": engine, **({"DMLC_PS_VAN_TYPE": "p3"} if p3 else {}), **environment}
     sys.exit(Launch(Plan(job, command, hosts, told, deadline, grace)).run())

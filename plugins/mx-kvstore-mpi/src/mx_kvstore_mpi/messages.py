@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What workers and servers send each other by MPI: a head of whole numbers, then a JSON text, then values.
+"""What workers and servers send each other by MPI: a head of whole numbers, then a JSON text, indices and values.
 
 The set of commands is closed; a text holds names and numbers only.
 """
@@ -9,17 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mx_kvstore.arrays import Values
+from mx_kvstore.storage import DEFAULT, name_of
 from mx_kvstore_mpi.errors import ProtocolError
 
 #: tags of MPI
-HEAD, TEXT, DATA, ANSWER, VALUE = 1, 2, 3, 4, 100
-#: numbers of a head: command, key, bytes of text, bytes of data
-_NUMBERS = 4
+HEAD, TEXT, DATA, ANSWER, INDICES, VALUE = 1, 2, 3, 4, 5, 100
 #: longest text, in bytes
 _LIMIT = 1 << 24
 
@@ -28,9 +27,9 @@ class Command(IntEnum):
     """What a worker asks a server for."""
 
     INIT = 1  #: text: key, shape, type; data: the first value
-    PUSH = 2  #: data: a gradient; answered by the new value once all workers have pushed
-    PUSH_ONLY = 3  #: data: a gradient; applied at once
-    PULL = 4  #: answered by the value, once it is there
+    PUSH = 2  #: data: a slice of a gradient; answered by that of the new value once all workers have pushed
+    PUSH_ONLY = 3  #: data: a slice of a gradient, which is applied when it is complete
+    PULL = 4  #: answered by the slices of the value, once it is there
     OPTIMIZER = 5  #: text: what to run from now on
     SAVE = 6  #: answered by the states of the optimizer
     LOAD = 7  #: data: states
@@ -40,46 +39,139 @@ class Command(IntEnum):
     PROFILE = 11  #: text: a function of the server's profiler, and its arguments
 
 
+class Head(NamedTuple):
+    """The numbers of a message.
+
+    Parameters
+    ----------
+    command : Command
+    key : int
+        Of the value.
+    priority : int
+        Of what answers it; larger ones go first.
+    begin : int
+        Where the data are in the value's elements that the server has.
+    step : int
+        Elements of a slice of this value.
+    storage : int
+        The storage type of the value, as `mx_kvstore.storage` numbers it.
+    text, indices, data : int
+        Bytes of each that follow.
+    """
+
+    command: Command
+    key: int = 0
+    priority: int = 0
+    begin: int = 0
+    step: int = 0
+    storage: int = DEFAULT
+    text: int = 0
+    indices: int = 0
+    data: int = 0
+
+    def encoded(self) -> Values:
+        """What is sent."""
+        return np.array(self, np.int64)
+
+    @staticmethod
+    def decoded(numbers: Values, source: int) -> Head:
+        """The inverse of `encoded`.
+
+        Raises
+        ------
+        ProtocolError  it is no head of a message
+        """
+        found = [int(number) for number in numbers]
+        if len(found) == len(Head._fields) and found[0] in set(Command):
+            head = Head(Command(found[0]), *found[1:])
+            sizes = head.key, head.begin, head.step, head.indices, head.data
+            fits = min(sizes) >= 0 and 0 <= head.text <= _LIMIT and head.indices % 8 == 0
+            if fits and name_of(head.storage) is not None:
+                return head
+        raise ProtocolError(f"[KVStore] rank {source} sent a message that is none: {found}")
+
+
+class Message(NamedTuple):
+    """A message that has come.
+
+    Parameters
+    ----------
+    head : Head
+    text : object
+        JSON value, or None.
+    indices : numpy array of int64
+        Rows of a row-sparse value; or empty.
+    data : numpy array of uint8
+    """
+
+    head: Head
+    text: Any
+    indices: Values
+    data: Values
+
+
 def send(
-    comm: Any, to: int, command: Command, key: int = 0, text: Any = None, data: Values | None = None
+    comm: Any,
+    to: int,
+    head: Head,
+    text: Any = None,
+    data: Values | None = None,
+    indices: Values | None = None,
 ) -> list[Any]:
-    """Begins to send a message; what it returns must be kept until all of it is complete."""
+    """Begins to send a message; what it returns must be kept until all of it is complete.
+
+    Parameters
+    ----------
+    head : Head
+        Without the sizes, which are set here.
+    text : object, optional
+        JSON value.
+    data : numpy array of one dimension, optional
+    indices : numpy array of int64 of one dimension, optional
+    """
     said = b"" if text is None else json.dumps(text).encode()
-    size = 0 if data is None else data.nbytes
-    head = np.array([command, key, len(said), size], np.int64)
-    pending = [comm.Isend(head, to, HEAD)]
-    if said:
-        pending.append(comm.Isend(np.frombuffer(said, np.uint8), to, TEXT))
-    if data is not None and size:
-        pending.append(comm.Isend(data.view(np.uint8), to, DATA))
-    return pending
+    parts = [
+        (np.frombuffer(said, np.uint8), TEXT),
+        (_bytes(indices), INDICES),
+        (_bytes(data), DATA),
+    ]
+    sizes = [part.nbytes for part, _ in parts]
+    whole = head._replace(text=sizes[0], indices=sizes[1], data=sizes[2])
+    pending = [comm.Isend(whole.encoded(), to, HEAD)]
+    return pending + [comm.Isend(part, to, tag) for part, tag in parts if part.nbytes]
 
 
-def receive(
-    comm: Any, source: int, room: Callable[[Command, int, Any, int], Values]
-) -> tuple[Command, int, Any, Values]:
+def _bytes(values: Values | None) -> Values:
+    return np.empty(0, np.uint8) if values is None else values.view(np.uint8)
+
+
+def receive(comm: Any, source: int, room: Callable[[Head, Any], Values]) -> Message:
     """Receives the message whose head is there.
 
     Parameters
     ----------
     room : callable
-        (command, key, text, bytes) -> bytes to receive the data into.
+        (head, text) -> bytes to receive the data into; it may refuse the message.
+
+    Raises
+    ------
+    ProtocolError  it is none
     """
-    head = np.empty(_NUMBERS, np.int64)
-    comm.Recv(head, source, HEAD)
-    number, key, said, size = map(int, head)
-    if number not in set(Command) or not 0 <= said <= _LIMIT or size < 0:
-        raise ProtocolError(f"[KVStore] rank {source} sent a message that is none: {head.tolist()}")
+    numbers = np.empty(len(Head._fields), np.int64)
+    comm.Recv(numbers, source, HEAD)
+    head = Head.decoded(numbers, source)
     text = None
-    if said:
-        buffer = np.empty(said, np.uint8)
-        comm.Recv(buffer, source, TEXT)
-        text = json.loads(buffer.tobytes())
-    command = Command(number)
-    data = room(command, key, text, size)
-    if size:
-        comm.Recv(data[:size], source, DATA)
-    return command, key, text, data[:size]
+    if head.text:
+        said = np.empty(head.text, np.uint8)
+        comm.Recv(said, source, TEXT)
+        text = json.loads(said.tobytes())
+    data = room(head, text)
+    indices = np.empty(head.indices // 8, np.int64)
+    if head.indices:
+        comm.Recv(indices.view(np.uint8), source, INDICES)
+    if head.data:
+        comm.Recv(data[: head.data], source, DATA)
+    return Message(head, text, indices, data[: head.data])
 
 
 def answer(comm: Any, to: int, error: str = "", data: bytes = b"") -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which server holds which part of a value."""
+"""Which server holds which part of a value, and in which slices the part travels."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -36,3 +37,13 @@ def parts(number: int, size: int, servers: int, bound: int) -> list[Part]:
         return [Part(number * 9973 % servers, 0, size)]
     ends = [round(size / servers * place) for place in range(servers + 1)]
     return [Part(place, ends[place], ends[place + 1]) for place in range(servers)]
+
+
+def slices(size: int, step: int) -> Iterator[slice]:
+    """So many elements in slices of `step`; one slice without elements where there are none."""
+    return (slice(begin, min(begin + step, size)) for begin in range(0, max(size, 1), step))
+
+
+def slice_count(size: int, step: int) -> int:
+    """How many slices there are."""
+    return max(-(-size // step), 1)

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,19 +19,16 @@ from mx_kvstore.compression import Compression
 from mx_kvstore_mpi import messages
 from mx_kvstore_mpi.agreement import Told, compare
 from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
-from mx_kvstore_mpi.messages import VALUE, Command
-from mx_kvstore_mpi.parts import Part
+from mx_kvstore_mpi.messages import VALUE, Command, Head
+from mx_kvstore_mpi.outbox import Outbox, Sending, bytes_at_once
+from mx_kvstore_mpi.parts import Part, slice_count, slices
 from mx_kvstore_mpi.steps import Step, Steps
 from mx_kvstore_mpi.waiting import Waiter
 
-#: requests that are being sent at once; others wait, so that urgent ones go first. Those that wait for an answer do not
-#: count: it may depend on a push of another worker that waits for one of these
-_AT_ONCE = 8
 
-
-@dataclass
+@dataclass(eq=False)
 class Request:
-    """A message to the servers of a key and the values that they answer.
+    """Messages to the servers of a key and the values that they answer.
 
     Parameters
     ----------
@@ -64,27 +61,46 @@ class Request:
     text: Callable[[Part], Any] | None = None
     compression: Compression | None = None
     residual: Values | None = None
-    sending: list[Any] = field(default_factory=list)
-    receiving: list[Any] = field(default_factory=list)
+    priority: int = 0
+    unsent: int = 0
+    receiving: deque[Any] = field(default_factory=deque)
     since: float = field(default_factory=time.monotonic)
+
+    def sent(self) -> None:
+        """One message less is to be sent."""
+        self.unsent -= 1
+
+    @property
+    def complete(self) -> bool:
+        """Whether all is sent and received; asks MPI for the first that is not received yet."""
+        while self.receiving and self.receiving[0].Test():  # servers answer in the order of slices
+            self.receiving.popleft()
+        return not self.unsent and not self.receiving
 
 
 class Requests:
     """What waits for servers. Threads: any asks, one runs `run`.
+
+    Those that wait for an answer keep no others from being sent: the answer may depend on a push of another worker,
+    which waits for one of these.
 
     Parameters
     ----------
     waiter : Waiter
     workers : int
         The servers' numbers in MPI follow those of the workers.
+    servers : int
+    step : int
+        Elements of the slices in which values travel.
     """
 
-    def __init__(self, waiter: Waiter, workers: int) -> None:
+    def __init__(self, waiter: Waiter, workers: int, servers: int, step: int) -> None:
         self._waiter = waiter
         self._workers = workers
+        self.step = step
         self._changed = threading.Condition()
-        self._order = itertools.count()
-        self._queue: list[tuple[int, int, Request]] = []
+        self._queue: list[tuple[int, Request]] = []
+        self._boxes = [Outbox(bytes_at_once(step)) for _ in range(servers)]
         self._steps = Steps(waiter, self._wake)
         self._under_way: list[Request] = []
         self._abandoned: list[Any] = []
@@ -113,7 +129,7 @@ class Requests:
         with self._changed:
             error = self._waiter.fault.error
             if error is None:
-                heapq.heappush(self._queue, (-priority, next(self._order), request))
+                self._queue.append((priority, request))
                 self._changed.notify()
         if error is not None:
             request.done(error)
@@ -147,7 +163,7 @@ class Requests:
 
     def _fail(self, error: MXNetError) -> None:
         with self._changed:
-            requests = [each for *_, each in self._queue] + self._under_way
+            requests = [request for _, request in self._queue] + self._under_way
             self._abandoned.append(self._under_way)  # a message may still fill their memory
             self._queue, self._under_way = [], []
             self._changed.notify_all()
@@ -194,46 +210,72 @@ class Requests:
             self._steps.finish(step, result)
 
     def _begin(self, comm: Any) -> None:
-        """Starts what waits, as long as not too much is under way."""
-        while True:
-            with self._changed:
-                if not self._queue or self._busy():
-                    return
-                request = heapq.heappop(self._queue)[2]
-                self._under_way.append(request)
+        """Gives what waits to the outboxes of its servers."""
+        with self._changed:
+            queue, self._queue = self._queue, []
+            self._under_way += [request for _, request in queue]
+        for priority, request in queue:
+            request.priority = priority
+            pushes = request.command in (Command.PUSH, Command.PUSH_ONLY)
+            counts = [slice_count(part.size, self.step) if pushes else 1 for part in request.parts]
+            request.unsent = sum(counts)
             for part in request.parts:
-                to = self._workers + part.server
-                elements = slice(part.begin, part.end)
-                if request.receive is not None:
-                    values = request.receive[elements].view("uint8")
-                    request.receiving.append(comm.Irecv(values, to, VALUE + request.number))
-                data = None
-                if request.compression is not None:
-                    data = _codes(request, elements)
-                elif request.send is not None:
-                    data = request.send[elements]
-                text = None if request.text is None else request.text(part)
-                request.sending += messages.send(comm, to, request.command, request.number, text, data)
+                messages_of = self._pushes(comm, request, part) if pushes else self._asks(comm, request, part)
+                self._boxes[part.server].put(priority, messages_of)
 
-    def _busy(self) -> bool:
-        return sum(bool(request.sending) for request in self._under_way) >= _AT_ONCE
+    def _head(self, request: Request, begin: int = 0) -> Head:
+        return Head(request.command, request.number, request.priority, begin, self.step)
+
+    def _pushes(self, comm: Any, request: Request, part: Part) -> Iterator[Sending]:
+        """The slices of what is pushed of a part."""
+        how = request.compression
+        for elements in slices(part.size, self.step):
+            values = _of(request.send, part, elements)
+            size = values.nbytes if how is None else 4 * how.words(values.size)
+            yield Sending(size, partial(self._push, comm, request, part, elements), request.sent)
+
+    def _push(self, comm: Any, request: Request, part: Part, elements: slice) -> list[Any]:
+        to, values = self._workers + part.server, _of(request.send, part, elements)
+        if request.receive is not None:
+            self._expect(comm, request, part, elements)
+        if request.compression is not None:
+            values = _codes(request.compression, values, _of(request.residual, part, elements))
+        return messages.send(comm, to, self._head(request, elements.start), None, values)
+
+    def _asks(self, comm: Any, request: Request, part: Part) -> Iterator[Sending]:
+        """What gives a server a first value, or asks it for one."""
+        given = 0 if request.send is None else request.send[part.begin : part.end].nbytes
+        yield Sending(given, partial(self._ask, comm, request, part), request.sent)
+
+    def _ask(self, comm: Any, request: Request, part: Part) -> list[Any]:
+        if request.receive is not None:
+            for elements in slices(part.size, self.step):
+                self._expect(comm, request, part, elements)
+        text = None if request.text is None else request.text(part)
+        values = None if request.send is None else request.send[part.begin : part.end]
+        return messages.send(comm, self._workers + part.server, self._head(request), text, values)
+
+    def _expect(self, comm: Any, request: Request, part: Part, elements: slice) -> None:
+        """Has room for a slice that the server answers; it sends those of a key in their order."""
+        room = _of(request.receive, part, elements).view(np.uint8)
+        request.receiving.append(comm.Irecv(room, self._workers + part.server, VALUE + request.number))
 
     def _progress(self) -> bool:
         """Ends what is complete; true if something is, or if there is something new to start."""
-        changed = False
-        for request in list(self._under_way):
-            request.sending = [each for each in request.sending if not each.Test()]
-            request.receiving = [each for each in request.receiving if not each.Test()]
-            if not request.sending and not request.receiving:
-                with self._changed:
-                    if request in self._under_way:
-                        self._under_way.remove(request)
+        moved = [box.go() for box in self._boxes]
+        changed = any(moved)
+        for request in [each for each in self._under_way if each.complete]:
+            with self._changed:
+                mine = request in self._under_way  # else the job has failed, and `_fail` has ended it
+                if mine:
+                    self._under_way.remove(request)
+            if mine:
                 request.done(None)
                 changed = True
         if changed:
             return True
         with self._changed:
-            return bool(self._steps.first or (self._queue and not self._busy()))
+            return bool(self._steps.first or self._queue)
 
     def wait(self, ready: Callable[[], bool], what: str, needs: Collection[int] | None = None) -> None:
         """For steps: waits, while requests go on; as `Waiter.until`."""
@@ -245,10 +287,14 @@ class Requests:
         self._waiter.until(both, lambda: what, needs=lambda: needs)
 
 
-def _codes(request: Request, elements: slice) -> Values:
+def _of(values: Values | None, part: Part, elements: slice) -> Values:
+    """Some elements of a part."""
+    assert values is not None
+    return values[part.begin + elements.start : part.begin + elements.stop]
+
+
+def _codes(compression: Compression, gradient: Values, residual: Values) -> Values:
     """What is sent of some elements of a gradient."""
-    assert request.compression is not None and request.send is not None and request.residual is not None
-    gradient, residual = request.send[elements], request.residual[elements]
-    codes = np.empty(request.compression.words(gradient.size), np.uint32)
-    request.compression.compress(gradient, residual, codes)
+    codes = np.empty(compression.words(gradient.size), np.uint32)
+    compression.compress(gradient, residual, codes)
     return codes

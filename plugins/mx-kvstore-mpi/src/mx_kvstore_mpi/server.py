@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
@@ -18,34 +17,19 @@ from mx_core.errors import MXNetError
 from mx_engine.profiler.told import run_here
 from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
+from mx_kvstore.storage import DEFAULT, name_of
 from mx_kvstore.updater import Updater, updater_for
 from mx_kvstore_mpi import compressions, messages, settings, world
 from mx_kvstore_mpi.described import made
 from mx_kvstore_mpi.errors import ProtocolError
-from mx_kvstore_mpi.messages import HEAD, VALUE, Command
-from mx_kvstore_mpi.reduction import native
+from mx_kvstore_mpi.messages import HEAD, VALUE, Command, Head
+from mx_kvstore_mpi.outbox import Outbox, Sending, bytes_at_once
+from mx_kvstore_mpi.server_value import Value
 from mx_kvstore_mpi.waiting import LATE
-from mx_ndarray import NDArray
-from mx_ndarray._core import share_numpy
 
 #: seconds of the shortest and the longest pause when no message comes, and messages that are looked for without one
 _SHORT, _LONG, _EAGER = 20e-6, 1e-3, 50
-
-
-@dataclass
-class _Value:
-    store: int
-    key: Any
-    stored: Values
-    array: NDArray
-    pushed: dict[int, Values] = field(default_factory=dict)
-    free: dict[int, Values] = field(default_factory=dict)
-    merged: Values | None = None
-    merged_array: NDArray | None = None
-
-
-def _shared(values: Values, shape: tuple[int, ...], code: int) -> NDArray:
-    return share_numpy(values.reshape(shape), code)
+_PUSHES = (Command.PUSH, Command.PUSH_ONLY)
 
 
 class Server:
@@ -60,9 +44,9 @@ class Server:
         self.inside = 0.0
         self._world = joined
         self._stopping = threading.Event()
-        self._values: dict[int, _Value] = {}
-        self._waiting: dict[int, list[int]] = {}
-        self._sending: list[tuple[Any, Values]] = []
+        self._values: dict[int, Value] = {}
+        self._waiting: dict[int, list[tuple[int, Head]]] = {}
+        self._boxes: dict[int, Outbox] = {}
         self._updaters: dict[int, Updater] = {}
         self._compressions: dict[int, Compression] = {}
         self._asked: dict[int, dict[int, list[Compression]]] = {}  # of a store, by each worker in turn
@@ -88,7 +72,8 @@ class Server:
                 self.inside = time.monotonic()
                 self._take(comm, status.Get_source())
                 self.inside = 0.0
-            self._sending = [each for each in self._sending if not each[0].Test()]
+            for box in self._boxes.values():
+                box.go()
             idle += 1
             if idle > _EAGER:
                 time.sleep(pause)
@@ -96,7 +81,8 @@ class Server:
                 if silent > LATE:
                     self._look_for_missing()
                     silent = 0.0
-                pause = _SHORT if self._sending else min(1.5 * pause, _LONG)
+                busy = not all(box.empty for box in self._boxes.values())
+                pause = _SHORT if busy else min(1.5 * pause, _LONG)
             else:
                 os.sched_yield()
 
@@ -109,7 +95,7 @@ class Server:
         missing = [
             (f"the push of key {value.key!r}", left.difference(value.pushed))
             for value in self._values.values()
-            if value.pushed
+            if value.in_round
         ]
         missing += [("a first value", left.intersection({0}))] if self._waiting else []
         for called, gone in missing:
@@ -119,94 +105,116 @@ class Server:
                 self._refuse(text)
 
     def _take(self, comm: Any, source: int) -> None:
-        command, number, text, data = messages.receive(
-            comm, source, lambda c, k, t, size: self._room(c, k, size, source)
+        head, text, _, data = messages.receive(
+            comm, source, lambda head, text: self._room(head, text, source)
         )
-        if command is Command.INIT:
-            self._init(comm, number, text, data)
-        elif command is Command.PULL:
-            self._pull(comm, number, source)
-        elif command in (Command.PUSH, Command.PUSH_ONLY):
-            self._push(comm, number, source, data, command is Command.PUSH)
+        if head.command is Command.INIT:
+            self._init(comm, head, text, data)
+        elif head.command is Command.PULL:
+            self._pull(comm, head, source)
+        elif head.command in _PUSHES:
+            self._push(comm, head, source, data)
         else:
-            self._command(comm, source, command, text, data)
+            self._command(comm, source, head.command, text, data)
 
-    def _room(self, command: Command, number: int, size: int, source: int) -> Values:
-        """Memory for the data of a message."""
-        if command not in (Command.PUSH, Command.PUSH_ONLY):
-            return np.empty(size, np.uint8)
-        if number not in self._values:
-            raise ProtocolError(f"[KVStore server] a push of key number {number}, which has no value yet")
-        value = self._values[number]
-        if command is Command.PUSH:
+    def _room(self, head: Head, text: Any, source: int) -> Values:
+        """Memory for the data of a message, which may be refused."""
+        if head.storage != DEFAULT:
+            key = self._values[head.key].key if head.key in self._values else (text or {}).get("key")
+            self._refuse(
+                f"[KVStore] {self._world.job.called(source)} sent a {name_of(head.storage)} value of key {key!r}; "
+                "servers keep dense values only"
+            )
+        if head.command not in _PUSHES:
+            return np.empty(head.data, np.uint8)
+        if head.key not in self._values:
+            raise ProtocolError(f"[KVStore server] a push of key number {head.key}, which has no value yet")
+        value = self._values[head.key]
+        if head.command is Command.PUSH:
             self._check_push(value, source)
+        self._check_step(value, head, source)
         compression = self._compressions.get(value.store)
-        expected = value.stored.nbytes if compression is None else 4 * compression.words(value.stored.size)
-        if size != expected:
-            raise ProtocolError(f"[KVStore server] key {value.key!r}: expected {expected} bytes, got {size}")
-        if compression is not None:
-            return np.empty(size, np.uint8)
-        return _room_of(value, source).view(np.uint8)
+        room = value.room(source, head.begin)
+        expected = room.nbytes if compression is None else 4 * compression.words(room.size)
+        if head.data != expected:
+            raise ProtocolError(
+                f"[KVStore server] key {value.key!r}: expected {expected} bytes, got {head.data}"
+            )
+        return room.view(np.uint8) if compression is None else np.empty(head.data, np.uint8)
 
-    def _init(self, comm: Any, number: int, text: dict[str, Any], data: Values) -> None:
+    def _check_step(self, value: Value, head: Head, source: int) -> None:
+        """Refuses slices of another size than those of worker 0."""
+        if head.step != value.step:
+            self._refuse(
+                f"[KVStore] key {value.key!r}: values travel in slices of {value.step} elements for worker 0, of "
+                f"{head.step} for {self._world.job.called(source)}; MXNET_KVSTORE_SLICE_THRESHOLD must be the same "
+                "for all workers"
+            )
+
+    def _init(self, comm: Any, head: Head, text: dict[str, Any], data: Values) -> None:
         code = int(text["dtype"])
         stored = data.view(dtypes.numpy_dtype(code)).copy()
-        self._values[number] = _Value(
-            int(text["store"]), text["key"], stored, _shared(stored, tuple(text["shape"]), code)
+        self._values[head.key] = Value(
+            int(text["store"]), text["key"], stored, tuple(text["shape"]), code, head.step
         )
-        for source in self._waiting.pop(number, ()):
-            self._send(comm, source, number)
+        for source, asked in self._waiting.pop(head.key, ()):
+            self._pull(comm, asked, source)
 
-    def _pull(self, comm: Any, number: int, source: int) -> None:
-        if number in self._values:
-            self._send(comm, source, number)
-        else:
-            self._waiting.setdefault(number, []).append(source)
+    def _pull(self, comm: Any, head: Head, source: int) -> None:
+        if head.key not in self._values:
+            self._waiting.setdefault(head.key, []).append((source, head))
+            return
+        value = self._values[head.key]
+        self._check_step(value, head, source)
+        stored = value.stored.copy()  # it may change meanwhile
+        self._send(comm, source, head.key, head.priority, [stored[each] for each in value.slices])
 
-    def _send(self, comm: Any, to: int, number: int) -> None:
-        """Begins to send a value; a copy of it, as it may change meanwhile."""
-        values = self._values[number].stored.copy()
-        self._sending.append((comm.Isend(values.view(np.uint8), to, VALUE + number), values))
+    def _send(self, comm: Any, to: int, number: int, priority: int, slices: list[Values]) -> None:
+        """Has slices of a value sent, which stay as they are until the worker has them."""
+        if to not in self._boxes:
+            self._boxes[to] = Outbox(bytes_at_once(self._values[number].step))
+        self._boxes[to].put(priority, (_sending(comm, to, VALUE + number, values) for values in slices))
 
-    def _push(self, comm: Any, number: int, source: int, data: Values, together: bool) -> None:
-        value = self._values[number]
+    def _push(self, comm: Any, head: Head, source: int, data: Values) -> None:
+        value = self._values[head.key]
         compression = self._compressions.get(value.store)
-        if compression is None:
-            value.pushed[source] = data.view(value.stored.dtype)
-        else:
-            value.pushed[source] = _room_of(value, source)
-            compression.expand(data.view(np.uint32), value.pushed[source])
-        if together and len(value.pushed) < self._world.job.workers:
-            return
-        self._update(value)
-        if together:
-            for worker in self._world.job.numbers("worker"):
-                if self._world.job.workers > 1:
-                    self._sending.append(
-                        (comm.Isend(value.stored.view(np.uint8), worker, VALUE + number), value.stored)
-                    )
-                else:
-                    self._send(comm, worker, number)
+        if compression is not None:
+            compression.expand(data.view(np.uint32), value.room(source, head.begin))
+        place = value.take(source, head.priority)
+        if head.command is Command.PUSH:
+            self._add(comm, head.key, value, place)
+        elif value.is_last(place):
+            updater = self._updaters.get(value.store)
+            if updater is None:
+                raise ProtocolError(
+                    f"[KVStore server] key {value.key!r}: a push to be applied at once, and no optimizer"
+                )
+            value.update(updater, [source])
+            value.end([source])
 
-    def _update(self, value: _Value) -> None:
-        """Sums what was pushed, in the order of workers, and updates or replaces the value."""
-        pushed = [value.pushed[source] for source in sorted(value.pushed)]
-        value.free, value.pushed = value.pushed, {}
-        updater = self._updaters.get(value.store)
-        if updater is None:
-            _sum(pushed, value.stored)
+    def _add(self, comm: Any, number: int, value: Value, place: int) -> None:
+        """A slice of one more worker; once it is there of all, they get the sum of it, or all the updated value."""
+        workers = self._world.job.numbers("worker")
+        if not value.is_common(place, len(workers)):
             return
-        if value.merged is None or value.merged_array is None:
-            value.merged = np.empty_like(value.stored)
-            value.merged_array = _shared(value.merged, value.array.shape, value.array._dtype_code)
-        _sum(pushed, value.merged)
-        updater(value.key, value.merged_array, value.array)
-        value.merged_array.wait_to_write()
-        value.array.wait_to_read()
+        updater, priorities = self._updaters.get(value.store), dict(value.priorities)
+        ready = [value.slices[place]] if updater is None else value.slices
+        if updater is None:
+            value.sum_slice(place)
+        elif value.is_last(place):
+            value.update(updater, list(workers))
+        else:
+            return
+        if value.is_last(place):
+            value.end(list(workers))
+        # No slice changes until all workers have it: with several, none of them is ahead of the others by a push.
+        found = [value.stored[each] if len(workers) > 1 else value.stored[each].copy() for each in ready]
+        for worker in workers:
+            self._send(comm, worker, number, priorities[worker], found)
 
     # ---- compression ----
 
-    def _check_push(self, value: _Value, source: int) -> None:
+    def _check_push(self, value: Value, source: int) -> None:
         """Refuses a push of a worker that has not set the compression that another one has.
 
         That one has the answers to all it had pushed before, so this worker's next push belongs to what comes after.
@@ -272,24 +280,9 @@ class Server:
             messages.answer(comm, source, error=f"{error}" or repr(error))
 
 
-def _room_of(value: _Value, source: int) -> Values:
-    """Memory for a push, again that of an earlier one of the same worker."""
-    free = value.free.pop(source, None)
-    return np.empty(value.stored.size, value.stored.dtype) if free is None else free
-
-
-def _sum(pushed: list[Values], merged: Values) -> None:
-    if len(pushed) == 1:
-        np.copyto(merged, pushed[0])
-    elif native(merged.dtype):
-        np.add(pushed[0], pushed[1], out=merged)
-        for other in pushed[2:]:
-            merged += other
-    else:
-        wide = pushed[0].astype(np.float32)
-        for other in pushed[1:]:
-            wide += other.astype(np.float32)
-        merged[:] = wide.astype(merged.dtype)
+def _sending(comm: Any, to: int, tag: int, values: Values) -> Sending:
+    """A slice of a value as a message."""
+    return Sending(values.nbytes, lambda: [comm.Isend(values.view(np.uint8), to, tag)], lambda: None)
 
 
 def serve(place: settings.Place) -> int:

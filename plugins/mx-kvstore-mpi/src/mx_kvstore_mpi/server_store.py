@@ -17,7 +17,7 @@ from mx_kvstore.compression import Compression
 from mx_kvstore_mpi import settings, world
 from mx_kvstore_mpi.agreement import Told, rates
 from mx_kvstore_mpi.described import describe
-from mx_kvstore_mpi.messages import Command, answered, send
+from mx_kvstore_mpi.messages import Command, Head, answered, send
 from mx_kvstore_mpi.parts import Part, parts
 from mx_kvstore_mpi.requests import Request, Requests
 from mx_ndarray import NDArray
@@ -296,7 +296,7 @@ class ServerStore(KVStore):
             for server in range(self._world.job.servers):
                 to = self._world.job.workers + server
                 data = None if datas is None else np.frombuffer(datas[server], np.uint8)
-                pending = send(comm, to, command, 0, told, data)
+                pending = send(comm, to, Head(command), told, data)
                 error, answer = answered(
                     comm, to, lambda ready: self._requests.wait(ready, command.name.lower(), needs=())
                 )

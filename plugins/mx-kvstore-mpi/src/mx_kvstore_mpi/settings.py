@@ -19,6 +19,9 @@ VARIABLES: Mapping[str, str] = {
     "MX_KVSTORE_TIMEOUT": "seconds that a distributed store waits for other processes, by default 300",
     "MX_KVSTORE_SHARED_MEMORY": "0: workers of one machine exchange sums by MPI instead of memory that they share",
     "MXNET_KVSTORE_BIGARRAY_BOUND": "elements from which servers share an array, by default 1000000",
+    "MXNET_KVSTORE_SLICE_THRESHOLD": "elements of the slices in which values travel to servers and back, by default "
+    "1000000, or 40000 with DMLC_PS_VAN_TYPE=p3; the same for all workers",
+    "DMLC_PS_VAN_TYPE": "p3: values travel to servers in small slices; `mx launch --p3` sets it",
 }
 
 #: seconds
@@ -69,6 +72,12 @@ def shared_memory() -> bool:
 def big_array_bound() -> int:
     """Elements from which an array is shared by all servers."""
     return whole("MXNET_KVSTORE_BIGARRAY_BOUND", 1_000_000, 1)
+
+
+def slice_threshold() -> int:
+    """Elements of the slices in which values travel to servers and back."""
+    small = os.environ.get("DMLC_PS_VAN_TYPE", "").strip() == "p3"
+    return whole("MXNET_KVSTORE_SLICE_THRESHOLD", 40_000 if small else 1_000_000, 1)
 
 
 @dataclass(frozen=True)
