@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bindings_exchange.hpp"
+#include "bindings_memory.hpp"
 #include "codec.hpp"
 #include "loops.hpp"
 #include "mx_core/pybind_holder.hpp"
@@ -130,5 +131,6 @@ PYBIND11_MODULE(_core, module) {
       .def("expand", &Loops::expand, py::arg("bits"), py::arg("threshold"), py::arg("codes"), py::arg("target"),
            py::arg("priority"));
   bind_exchange(module);
+  bind_memory(module);
   mx::refuse_uninitialised(module);
 }

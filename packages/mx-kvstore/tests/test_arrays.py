@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mx_core.errors import DTypeError, MXNetError
-from mx_kvstore.arrays import check_compressed, host_of, in_main_memory, push
+from mx_core import dtypes
+from mx_core.errors import ArgumentError, DTypeError, MXNetError
+from mx_kvstore._core import sum_memory
+from mx_kvstore.arrays import check_compressed, host_of, in_main_memory, push, sums
 from mx_ndarray import nd
 
 
@@ -78,3 +80,44 @@ def test_main_memory_and_types() -> None:
     check_compressed("a", x)
     with pytest.raises(DTypeError, match=r"key 'a': gradients of float32 are compressed, got float16"):
         check_compressed("a", nd.ones((2,), dtype="float16"))
+
+
+KINDS = ["float32", "float64", "float16", "bfloat16", "int8", "uint16", "int64", "bool", "complex64"]
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("terms", [1, 2, 3])
+def test_memory_is_summed_in_the_order_of_terms(name: str, terms: int) -> None:
+    code = dtypes.code(name)
+    kind, random = dtypes.numpy_dtype(code), np.random.default_rng(terms)
+    sizes = (0, 1, 63, 300_001)
+    sources = [[random.integers(0, 30, size).astype(kind) for _ in range(terms)] for size in sizes]
+    for arrays in sources:
+        arrays[0].flags.writeable = False
+    targets = [[np.empty(size + 1, kind)[1:], np.empty(size, kind)] for size in sizes]
+    sums([code] * len(sizes), sources, targets)
+    for arrays, totals in zip(sources, targets, strict=True):
+        wide = "float32" if name.endswith("float16") else kind
+        expected = np.add.reduce([array.astype(wide) for array in arrays]).astype(kind)
+        for total in totals:
+            assert total.tobytes() == expected.tobytes()
+
+
+def test_memory_that_cannot_be_summed_is_refused() -> None:
+    values, code = np.zeros(12, np.uint8), dtypes.code("float32")
+    frozen = values.copy()
+    frozen.flags.writeable = False
+    for arguments, error in (
+        (([code], [[values]], []), ArgumentError),
+        (([code], [[]], [[values]]), ArgumentError),
+        (([code], [[values, values[:8]]], [[values]]), ArgumentError),
+        (([code], [[values]], [[values[:8]]]), ArgumentError),
+        (([code], [[values[:6]]], [[values[:6]]]), ArgumentError),
+        (([code], [[values]], [[frozen]]), ArgumentError),
+        (([99], [[values]], [[values]]), DTypeError),
+        (([code], [[values[::2]]], [[values]]), TypeError),
+        (([code], [[values.view(np.float32)]], [[values]]), TypeError),
+    ):
+        with pytest.raises(error):
+            sum_memory(*arguments)
+    sum_memory([], [], [])

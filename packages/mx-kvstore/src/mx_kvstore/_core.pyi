@@ -10,6 +10,12 @@ Bytes = npt.NDArray[np.uint8]
 
 def compress(bits: int, threshold: float, gradient: Floats, residual: Floats, codes: Words) -> None: ...
 def expand(bits: int, threshold: float, codes: Words, out: Floats, add: bool = False) -> None: ...
+def sum_memory(
+    dtypes: Sequence[int],
+    sources: Sequence[Sequence[Bytes]],
+    targets: Sequence[Sequence[Bytes]],
+    streaming: bool = False,
+) -> None: ...
 
 class Loops:
     """Loops over arrays by their handles, pushed to the engine. Threads: any."""

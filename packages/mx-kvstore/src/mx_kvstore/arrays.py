@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,11 +14,16 @@ from mx_core import dtypes, services
 from mx_core.context import cpu
 from mx_core.errors import DTypeError, MXNetError
 from mx_kvstore import _asynchronous
+from mx_kvstore._core import sum_memory
 from mx_ndarray import NDArray, invoke_capsule, nd
 
 #: elements of a value, of one dimension
 Values = npt.NDArray[Any]
 Done = Callable[[MXNetError | None], object]
+
+#: types that native loops do not add, and that as which values are copied
+_ADDED_BY_NUMPY = frozenset(map(dtypes.code, ("bool", "complex64", "complex128")))
+_UINT8 = dtypes.code("uint8")
 
 _engine: Any = None
 
@@ -76,6 +82,34 @@ def host_of(array: NDArray) -> NDArray:
 def beside(array: NDArray) -> NDArray:
     """Room for an array's values in main memory."""
     return nd.empty(array.shape, ctx=cpu(), dtype=dtypes.name(array._dtype_code))
+
+
+def sums(
+    codes: Sequence[int], sources: Sequence[Sequence[Values]], targets: Sequence[Sequence[Values]]
+) -> None:
+    """Writes to all of `targets[i]` the sum of `sources[i]`, whose elements are of the type `codes[i]`. Blocks.
+
+    Terms are added in their order, those of 16 bits in float32; integers wrap around. One term is copied. The GIL is
+    held for booleans and complex numbers only.
+
+    Parameters
+    ----------
+    codes : sequence of int
+        Of the element types.
+    sources, targets : sequences of sequences of numpy arrays
+        Those at one place have one size. A target may be a source, but must not overlap one otherwise.
+    """
+    native: tuple[list[int], list[list[Values]], list[list[Values]]] = ([], [], [])
+    for code, terms, totals in zip(codes, sources, targets, strict=True):
+        if len(terms) == 1 or code not in _ADDED_BY_NUMPY:
+            native[0].append(_UINT8 if len(terms) == 1 else code)
+            native[1].append([each.view(np.uint8) for each in terms])
+            native[2].append([each.view(np.uint8) for each in totals])
+            continue
+        total = functools.reduce(np.add, terms)
+        for each in totals:
+            each[:] = total
+    sum_memory(*native, streaming=True)
 
 
 def check_compressed(key: Any, stored: NDArray) -> None:
