@@ -117,7 +117,7 @@ class Worker:
 
         values = self.values[key]
         given = values.copy() if command != "pull" else None
-        self.requests.ask(Request(command, key, self.parts[key], told, done, given, values), priority)
+        self.requests.ask(Request(command, key, self.parts[key], told, done, given, [values]), priority)
         return over
 
     def push(self, key: str, n: int, gradient: Any) -> Future[None]:

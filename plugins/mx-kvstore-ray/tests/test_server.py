@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ import mx
 from mx_core import dtypes
 from mx_engine import profiler
 from mx_kvstore.compression import Compression
+from mx_kvstore_ray import memory
 from mx_kvstore_ray.described import describe
 from mx_kvstore_ray.server import Server
 
@@ -168,7 +170,9 @@ def test_a_server_that_comes_back_holds_what_it_held(folder: Path, kind: str) ->
     run(program)
 
 
-def test_a_change_that_is_not_whole_is_no_change(folder: Path) -> None:
+def test_a_change_that_is_not_whole_is_no_change(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_FILE", 4096)
+
     async def program() -> None:
         job = Job(folder, 1)
         await job.init("w", [1])
@@ -181,6 +185,8 @@ def test_a_change_that_is_not_whole_is_no_change(folder: Path) -> None:
             place.mkdir()
             (place / checkpoint.name).write_bytes(checkpoint.read_bytes())
             (place / changes.name).write_bytes(whole[:length])
+            for values in folder.glob("values-*.bin"):
+                shutil.copy(values, place)
             cut = Job(place, 1)
             counted = (await cut.ask(0, "rounds"))["rounds"]
             assert counted in ([], [0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mx_kvstore_ray.direct import Door
 from mx_kvstore_ray.server import Answer, Server, Stamp
 
 #: requests that an actor has under way at once; those that wait for other workers take nothing but memory
@@ -16,12 +17,17 @@ class ParameterServer:
 
     def __init__(self, *arguments: Any) -> None:
         self._server = Server(*arguments)
+        self._door = Door(self._server.answer)
 
     async def answer(
         self, command: str, stamp: Stamp | None, told: dict[str, Any], data: Any = None
     ) -> Answer:
         """See `Server.answer`."""
         return await self._server.answer(command, stamp, told, data)
+
+    async def door(self) -> str:
+        """See `Door.open`."""
+        return await self._door.open()
 
 
 def name_of(server: int) -> str:

@@ -15,19 +15,21 @@ from typing import Any
 
 import numpy as np
 
+from mx_core import dtypes
 from mx_core.errors import MXNetError
-from mx_kvstore.arrays import Values
+from mx_kvstore.arrays import Values, sums
 from mx_kvstore.compression import Compression
 from mx_kvstore_ray.errors import KINDS, LASTING, PeerLostError, PeerTimeoutError
 from mx_kvstore_ray.faults import Fault
-from mx_kvstore_ray.memory import LEAST, Memory, Others, Region
+from mx_kvstore_ray.memory import Memory, Others, Region
 from mx_kvstore_ray.messages import aligned, packed
 from mx_kvstore_ray.parts import Part
 
 _log = logging.getLogger("mx.kvstore")
 
-#: bytes of pushes that are one message, which costs some milliseconds of processor time, and of those that travel in it
-_TOGETHER, _SENT = 16 << 20, 4 << 20
+#: bytes of pushes that are one message, of those that travel in it, and of one that travels alone
+_TOGETHER, _SENT, _ALONE = 4 << 20, 4 << 20, 1 << 18
+_BYTES = dtypes.code("uint8")
 #: seconds before a request is sent again, after which a wait is told in the log, and that an answer may be late
 _PAUSE, _WARN, _LATE = 0.2, 10.0, 30.0
 #: seconds after which a server that cannot be reached is lost
@@ -52,8 +54,10 @@ class Request:
         (part) -> JSON values.
     done : callable
         Called once with None or an error.
-    send, receive : numpy arrays of one dimension, optional
-        What to send, and where the answer goes.
+    send : numpy array of one dimension, optional
+        What to send.
+    receive : sequence of such arrays
+        Where the answer goes.
     compression, residual
         With them, codes of `send` are sent.
     """
@@ -64,7 +68,7 @@ class Request:
     told: Callable[[Part], dict[str, Any]]
     done: Callable[[MXNetError | None], object]
     send: Values | None = None
-    receive: Values | None = None
+    receive: Sequence[Values] = ()
     compression: Compression | None = None
     residual: Values | None = None
     left: int = 0
@@ -80,7 +84,7 @@ class _Piece:
     request: Request
     told: dict[str, Any]
     data: Any
-    target: Any
+    targets: list[Any]
     region: Region | None = None
 
 
@@ -273,7 +277,7 @@ class Requests:
                     continue
                 place, size = (part.server, request.command), aligned(piece.data.nbytes)
                 sent = size if piece.region is None else 0
-                alone = sent > LEAST
+                alone = sent > _ALONE
                 call = open_calls.get(place)
                 if alone or call is None or call.size + size > _TOGETHER or call.sent + sent > _SENT:
                     call = _Call(part.server, request.command, {}, None, request.called)
@@ -287,8 +291,8 @@ class Requests:
 
     def _piece(self, request: Request, part: Part) -> _Piece:
         piece = _piece(request, part)
-        large = request.command.startswith("push") and piece.data.nbytes > LEAST
-        if large and request.compression is None and self._seen[part.server]:
+        pushes = request.command.startswith("push") and request.compression is None
+        if pushes and self._seen[part.server]:
             place = piece.told["store"], piece.told["key"], part.server
             if place not in self._regions:
                 self._regions[place] = self._memory.take(piece.data.nbytes)
@@ -412,12 +416,14 @@ def _piece(request: Request, part: Part) -> _Piece:
         data = codes.view(np.uint8)
     elif request.send is not None:
         data = request.send[part.elements].view(np.uint8)
-    target = None if request.receive is None else request.receive[part.elements].view(np.uint8)
-    return _Piece(request, told, data, target)
+    targets = [each[part.elements].view(np.uint8) for each in request.receive]
+    return _Piece(request, told, data, targets)
 
 
 def _pack(call: _Call) -> None:
     """Makes one message of pushes, without those left in memory; one that is alone is sent from where it is."""
+    left = [(piece.data, piece.region) for piece in call.pieces if piece.region is not None]
+    _copy([data for data, _ in left], [[region.data] for _, region in left])
     sent = []
     call.told = {"pushes": []}
     for piece in call.pieces:
@@ -425,7 +431,6 @@ def _pack(call: _Call) -> None:
         if piece.region is None:
             sent.append(piece.data)
         else:
-            piece.region.data[:] = piece.data
             told["memory"] = piece.region.where
         call.told["pushes"].append(told)
     call.data = packed(sent)
@@ -433,17 +438,24 @@ def _pack(call: _Call) -> None:
 
 def _fill(call: _Call, told: dict[str, Any], data: Any, others: Others) -> bool:
     """Copies an answer to where its parts belong; false if some of it is in memory that is not there."""
+    found = []
     at = 0
-    places = told.get("memory") or [None] * len(call.pieces)
-    for piece, where in zip(call.pieces, places, strict=True):
-        if piece.target is None:
+    filled = [piece for piece in call.pieces if piece.targets]
+    places = told.get("memory") or [None] * len(filled)
+    for piece, where in zip(filled, places, strict=True):
+        size = piece.targets[0].nbytes
+        if where is None:
+            found.append(data[at : at + size])
+            at += aligned(size)
             continue
-        if where is not None:
-            found = others.at(where, piece.target.nbytes)
-            if found is None:
-                return False
-        else:
-            found = data[at : at + piece.target.nbytes]
-            at += aligned(piece.target.nbytes)
-        piece.target[:] = found
+        there = others.at(where, size)
+        if there is None:
+            return False
+        found.append(there)
+    _copy(found, [piece.targets for piece in filled])
     return True
+
+
+def _copy(sources: Sequence[Any], targets: Sequence[Sequence[Any]]) -> None:
+    """Copies bytes to all targets at their place."""
+    sums([_BYTES] * len(sources), [[source] for source in sources], targets)

@@ -11,21 +11,22 @@ It knows nothing of Ray: an actor calls `answer`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mx_core import dtypes
 from mx_core.errors import MXNetError
 from mx_engine.profiler.told import run_here
-from mx_kvstore.arrays import Values
-from mx_kvstore.compression import Compression
+from mx_kvstore.arrays import sums
 from mx_kvstore.updater import updater_for
 from mx_kvstore_ray.described import describe, made
 from mx_kvstore_ray.errors import KINDS, PeerLostError, PeerTimeoutError, ProtocolError
 from mx_kvstore_ray.journal import Journal, Record
-from mx_kvstore_ray.memory import LEAST, Memory, Others
+from mx_kvstore_ray.memory import Memory, Others
 from mx_kvstore_ray.messages import Bytes, aligned, packed
 from mx_kvstore_ray.values import Members, Push, Store, Value, Waiters, elements, joined
 
@@ -71,16 +72,18 @@ class Server:
         self._arrived: dict[int, int] = {}
         self._waiters: Waiters = []  # for a barrier, a first value, an optimizer
         #: where large values are, for workers of the same machine, and by worker its memory
-        self._memory = Memory()
         self._others: dict[int, Others] = {}
         self._journal = Journal(Path(folder), interval)
+        self._memory = Memory(Path(folder))
         for told, data in self._journal.recover():
             self._repeat(told, data)
         self._journal.checkpoint(self._state())
+        self._memory.tidy()
 
     def close(self) -> None:
         """Closes the files; they stay."""
         self._journal.close()
+        self._memory.close()
 
     # ---- requests ----
 
@@ -205,7 +208,10 @@ class Server:
             value = self._value(each)
             self._take(rank, value, each, piece)
             taken.append((value, int(each["n"]), "memory" in each))
+        self._complete([value for value, *_ in taken])
         for value, n, _ in taken:
+            if value.rounds >= n:
+                continue
 
             def ready(value: Value = value, n: int = n) -> bool:
                 return value.rounds >= n
@@ -247,23 +253,29 @@ class Server:
                 f"[KVStore server] key {value.key!r}: expected push {value.rounds + 1} of worker {rank}, got {n}; the "
                 "gradient of an earlier one failed there, or the server's files were lost"
             )
-        value.pushed[rank] = Push(_expanded(value, told, data), told["rates"], told["how"])
-        self._complete(value)
+        value.pushed[rank] = Push(value.expanded(told, data), told["rates"], told["how"])
 
-    def _complete(self, value: Value) -> None:
-        """Ends a round if all have pushed."""
-        if not value.pushed or not self._members.active <= value.pushed.keys():
-            return
-        first = min(value.pushed)
-        for rank, push in value.pushed.items():
-            if push.how != value.pushed[first].how:
-                raise ProtocolError(
-                    f"[KVStore.set_gradient_compression] push {value.rounds + 1} of key {value.key!r}: the compression "
-                    f"of worker {first} is {value.pushed[first].how or 'none'}, that of worker {rank} "
-                    f"{push.how or 'none'}; all workers must set the same one, between the same pushes"
-                )
-        told = {"do": "round", "store": value.store, "key": value.key, "rates": value.pushed[first].rates}
-        self._change(told, value.merge().view(np.uint8))
+    def _complete(self, values: Iterable[Value]) -> None:
+        """Ends rounds in which all have pushed."""
+        active = self._members.active
+        complete = [value for value in values if value.pushed and active <= value.pushed.keys()]
+        for value in complete:
+            value.check_alike()
+        turning = [value for value in complete if not value.in_place]
+        targets = [value.places[1 - value.place].data for value in turning]
+        sums(
+            [value.code for value in turning],
+            [value.terms() for value in turning],
+            [[elements(target, value.code)] for value, target in zip(turning, targets, strict=True)],
+        )
+        if turning:
+            turns = [[value.store, value.key, 1 - value.place] for value in turning]
+            self._change({"do": "turn", "values": turns})
+        for value in complete:
+            if value.pushed:
+                rates = value.pushed[min(value.pushed)].rates
+                told = {"do": "round", "store": value.store, "key": value.key, "rates": rates}
+                self._change(told, value.merge().view(np.uint8))
 
     async def _push_at_once(
         self, rank: int, told: dict[str, Any], data: Bytes
@@ -281,7 +293,7 @@ class Server:
             if each["n"] <= value.applied.get(rank, 0):
                 continue
             change = {name: each[name] for name in ("store", "key", "n", "rates")}
-            self._change({"do": "push", "rank": rank, **change}, _expanded(value, each, piece).view(np.uint8))
+            self._change({"do": "push", "rank": rank, **change}, value.expanded(each, piece).view(np.uint8))
         return {}, None
 
     # ---- values ----
@@ -289,8 +301,21 @@ class Server:
     def _init(self, rank: int, told: dict[str, Any], data: Bytes) -> tuple[dict[str, Any], Bytes | None]:
         """The first value of worker 0, unless the key has one; answers with the present one."""
         if (told["store"], told["key"]) not in self._values:
-            self._change({"do": "init", **{n: told[n] for n in ("store", "key", "shape", "code")}}, data)
+            self._first({n: told[n] for n in ("store", "key", "shape", "code")}, data)
         return self._present(self._value(told))
+
+    def _first(self, told: dict[str, Any], data: Bytes) -> None:
+        """Gives a key its first value: in memory that stays, where there is some."""
+        first, second = self._memory.take(data.nbytes), self._memory.take(data.nbytes)
+        if first is None or second is None:
+            self._change({"do": "init", **told}, data)
+            return
+        told = {"do": "init", **told, "places": [first.kept, second.kept]}
+        if self._store(told["store"]).updater is None:
+            first.data[:] = data
+            self._change({**told, "place": 0})
+        else:
+            self._change(told, data)
 
     async def _pull(
         self, rank: int, told: dict[str, Any], data: Bytes
@@ -398,8 +423,7 @@ class Server:
     def _go_on(self) -> None:
         """After a change of members: what waited for one that is gone is complete, or fails."""
         try:
-            for value in self._values.values():
-                self._complete(value)
+            self._complete(self._values.values())
             self._meet()
         except ProtocolError as error:
             self._fail(str(error))
@@ -417,22 +441,21 @@ class Server:
         do = told["do"]
         if do in ("round", "push"):
             self._update(told, data)
+        elif do == "turn":
+            for store_number, key, place in told["values"]:
+                value = self._values[store_number, key]
+                value.turn(place)
+                self._end_round(value)
         elif do == "init":
-            assert data is not None
-            region = self._memory.take(data.nbytes) if data.nbytes > LEAST else None
-            stored = np.empty(data.nbytes, np.uint8) if region is None else region.data
-            stored[:] = data
-            value = Value(
-                told["store"], told["key"], told["shape"], told["code"], elements(stored, told["code"])
-            )
-            value.where = None if region is None else region.where
-            self._values[value.store, value.key] = value
-            self._size += value.stored.nbytes
+            self._make_value(told, data)
             _wake(self._waiters)
         elif do == "optimizer":
             store = self._store(told["store"])
             store.updater = updater_for(made(told["optimizer"]))
             store.optimizers += 1
+            for value in self._values.values():
+                if value.store == told["store"]:
+                    value.settle()
             _wake(self._waiters)
         elif do == "load":
             assert data is not None
@@ -461,6 +484,22 @@ class Server:
             else:
                 self._members.active.discard(rank)
 
+    def _make_value(self, told: dict[str, Any], data: Bytes | None) -> None:
+        """A value whose elements are `data`, or lie in one of its places already."""
+        dtype = dtypes.numpy_dtype(told["code"])
+        size = math.prod(told["shape"]) * dtype.itemsize
+        places = [self._memory.again(kept, size) for kept in told.get("places", ())]
+        stored = places[0].data if places else np.empty(size, np.uint8)
+        if "place" not in told:
+            assert data is not None
+            stored[:] = data
+        value = Value(told["store"], told["key"], told["shape"], told["code"], elements(stored, told["code"]))
+        value.in_place = "place" not in told
+        if places:
+            value.lie(places, told.get("place", 0))
+        self._values[value.store, value.key] = value
+        self._size += size
+
     def _update(self, told: dict[str, Any], data: Bytes | None) -> None:
         assert data is not None
         value = self._value(told)
@@ -469,9 +508,12 @@ class Server:
         if told["do"] == "push":
             value.applied[told["rank"]] = told["n"]
         else:
-            value.rounds += 1
-            value.pushed.clear()
-            _wake(value.waiters)
+            self._end_round(value)
+
+    def _end_round(self, value: Value) -> None:
+        value.rounds += 1
+        value.pushed.clear()
+        _wake(value.waiters)
 
     def _state(self) -> Iterator[Record]:
         """All that the server holds, as records."""
@@ -490,7 +532,12 @@ class Server:
                 "do": "value", "store": value.store, "key": value.key, "shape": value.shape, "code": value.code,
                 "rounds": value.rounds, "applied": list(value.applied.items()),
             }  # fmt: skip
-            yield told, value.stored.view(np.uint8)
+            if value.places:
+                told["places"] = [place.kept for place in value.places]
+            if value.in_place:
+                yield told, value.stored.view(np.uint8)
+            else:
+                yield {**told, "place": value.place}, nothing
 
     def _repeat(self, told: dict[str, Any], data: Bytes) -> None:
         """Takes a record of a file."""
@@ -510,25 +557,6 @@ class Server:
             value.rounds, value.applied = told["rounds"], dict(map(tuple, told["applied"]))
         elif do != "end":
             self._make(told, data)
-
-
-def _expanded(value: Value, told: dict[str, Any], data: Bytes) -> Values:
-    """The elements of a push."""
-    how = told["how"]
-    expected = value.stored.nbytes
-    compression = None
-    if how is not None:
-        compression = Compression(how[0], how[1])
-        expected = 4 * compression.words(value.stored.size)
-    if data.nbytes != expected:
-        raise ProtocolError(
-            f"[KVStore server] key {value.key!r}: expected {expected} bytes, got {data.nbytes}"
-        )
-    if compression is None:
-        return elements(data, value.code)
-    found = np.empty(value.stored.size, np.float32)
-    compression.expand(data.view(np.uint32), found)
-    return found
 
 
 def _wake(waiters: Waiters) -> None:

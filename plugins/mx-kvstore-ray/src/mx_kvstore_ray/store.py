@@ -14,6 +14,7 @@ from mx_core.files import atomic_write, read_bytes
 from mx_kvstore import KVStore
 from mx_kvstore.arrays import Values, check_compressed, host_of, in_main_memory, push
 from mx_kvstore.compression import Compression
+from mx_kvstore.reduction import sum_into
 from mx_kvstore_ray import settings, world
 from mx_kvstore_ray.described import describe, rates
 from mx_kvstore_ray.parts import Part, parts
@@ -134,7 +135,7 @@ class RayStore(KVStore):
             given = values if self.rank == 0 else None
             command = "init" if self.rank == 0 else "pull"
             called = f"the first value of key {key!r}"
-            request = Request(command, called, places, told, done, given, values)
+            request = Request(command, called, places, told, done, given, [values])
             self._world.requests.ask(request, priority)
 
         push(give, "KVStore.init", (), (host,), priority)
@@ -143,6 +144,19 @@ class RayStore(KVStore):
 
     def apply(self, key: Any, total: NDArray, stored: NDArray) -> None:
         """Sends the sum of this worker's devices to the servers."""
+        self._exchange(key, total, stored, [])
+
+    def apply_and_pull(self, key: Any, total: NDArray, stored: NDArray, outs: list[NDArray]) -> None:
+        """As `apply`; the answer goes to `outs`, too."""
+        near: list[NDArray] = []
+        others: list[NDArray] = []
+        for out in outs:
+            (near if _in_host(stored) and _in_host(out) and out.dtype is stored.dtype else others).append(out)
+        self._exchange(key, total, stored, near)
+        if others:
+            sum_into([stored], others, self.priority)
+
+    def _exchange(self, key: Any, total: NDArray, stored: NDArray, outs: list[NDArray]) -> None:
         self._world.check()
         self._pushes[key] += 1
         host, priority, compression = host_of(stored), self.priority, self._compression
@@ -155,14 +169,14 @@ class RayStore(KVStore):
         command = "push at once" if self._at_once else "push"
         called, places = f"push {self._pushes[key]} of key {key!r}", self._parts[key]
 
-        def start(done: Any, values: Values, result: Values) -> None:
-            receive = None if self._at_once else result
+        def start(done: Any, values: Values, *results: Values) -> None:
+            receive = () if self._at_once else results
             request = Request(command, called, places, lambda part: stamped, done, values, receive)
             if compression is not None:
                 request.compression, request.residual = compression, self._residuals[key]
             self._world.requests.ask(request, priority)
 
-        push(start, "KVStore.push", (in_main_memory(total),), (host,), priority)
+        push(start, "KVStore.push", (in_main_memory(total),), (host, *outs), priority)
         if host is not stored:
             host.copyto(stored)
 
@@ -202,7 +216,7 @@ class RayStore(KVStore):
 
         def start(done: Any, values: Values) -> None:
             request = Request(
-                "pull", f"the pull of key {key!r}", places, lambda part: asked, done, None, values
+                "pull", f"the pull of key {key!r}", places, lambda part: asked, done, None, [values]
             )
             self._world.requests.ask(request, priority)
 
@@ -325,6 +339,10 @@ def _split(data: bytes, fname: str, servers: int) -> list[bytes]:
         )
     ends = [sum(sizes[: place + 1]) for place in range(len(sizes))]
     return [rest[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def _in_host(array: NDArray) -> bool:
+    return array.context.device_type.startswith("cpu")
 
 
 def _elsewhere(key: Any, total: NDArray, stored: NDArray) -> None:

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A value on a server: its elements, the pushes of a round, sums in the order of ranks."""
+"""A value on a server: its elements, the pushes of a round, sums in the order of ranks.
+
+Where an optimizer runs, a value changes in place. Otherwise it is the last sum: that of a round goes to one of two
+places in turn, while the other one has the value. So a sum that is not finished harms nothing, and there is nothing to
+be written down but which place has the value.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +16,13 @@ from typing import Any
 import numpy as np
 
 from mx_core import dtypes
-from mx_kvstore.arrays import Values
+from mx_kvstore.arrays import Values, sums
+from mx_kvstore.compression import Compression
 from mx_kvstore.updater import Updater
 from mx_kvstore_ray.described import set_rates
+from mx_kvstore_ray.errors import ProtocolError
+from mx_kvstore_ray.memory import Region
+from mx_kvstore_ray.messages import Bytes
 from mx_ndarray import NDArray
 from mx_ndarray._core import share_numpy
 
@@ -71,24 +80,88 @@ class Value:
     def __init__(self, store: int, key: Any, shape: Sequence[int], code: int, stored: Values) -> None:
         self.store, self.key, self.shape, self.code = store, key, tuple(shape), code
         self.stored = stored
-        #: where it is in memory that workers may read
-        self.where: list[int] | None = None
+        #: two places that outlive the process, or none, and which of them has the value
+        self.places: list[Region] = []
+        self.place = 0
+        #: whether the value changes in place, so that files need its elements
+        self.in_place = True
         #: completed rounds; with asynchronous pushes, of each worker how many count
         self.rounds = 0
         self.applied: dict[int, int] = {}
         self.pushed: dict[int, Push] = {}
         self.waiters: Waiters = []
-        self._array = self._shared(stored)
+        self._array: NDArray | None = None
         self._merged: Values | None = None
 
-    def _shared(self, values: Values) -> NDArray:
-        return share_numpy(values.reshape(self.shape), self.code)
+    @property
+    def where(self) -> list[int] | None:
+        """Where it is in memory that workers may read."""
+        return self.places[self.place].where if self.places else None
+
+    def lie(self, places: list[Region], place: int) -> None:
+        """Takes the elements that one of two places has."""
+        self.places = places
+        self.turn(place)
+
+    def turn(self, place: int) -> None:
+        """The value is what the other place has."""
+        self.place = place
+        self.stored = elements(self.places[place].data, self.code)
+        self._array = None
+
+    def settle(self) -> None:
+        """Changes in place from now on: in the other place, while files tell of this one."""
+        if not self.in_place:
+            other = self.places[1 - self.place].data
+            other[:] = self.places[self.place].data
+            self.turn(1 - self.place)
+            self.in_place = True
+
+    def expanded(self, told: dict[str, Any], data: Bytes) -> Values:
+        """The elements of a push.
+
+        Raises
+        ------
+        ProtocolError  they are another number
+        """
+        how = told["how"]
+        compression = None if how is None else Compression(how[0], how[1])
+        expected = self.stored.nbytes if compression is None else 4 * compression.words(self.stored.size)
+        if data.nbytes != expected:
+            raise ProtocolError(
+                f"[KVStore server] key {self.key!r}: expected {expected} bytes, got {data.nbytes}"
+            )
+        if compression is None:
+            return elements(data, self.code)
+        found = np.empty(self.stored.size, np.float32)
+        compression.expand(data.view(np.uint32), found)
+        return found
+
+    def check_alike(self) -> None:
+        """Refuses pushes that are compressed differently.
+
+        Raises
+        ------
+        ProtocolError  it names two workers
+        """
+        first = min(self.pushed)
+        for rank, push in self.pushed.items():
+            if push.how != self.pushed[first].how:
+                raise ProtocolError(
+                    f"[KVStore.set_gradient_compression] push {self.rounds + 1} of key {self.key!r}: the compression "
+                    f"of worker {first} is {self.pushed[first].how or 'none'}, that of worker {rank} "
+                    f"{push.how or 'none'}; all workers must set the same one, between the same pushes"
+                )
+
+    def terms(self) -> list[Values]:
+        """What was pushed, in the order of ranks."""
+        return [self.pushed[rank].values for rank in sorted(self.pushed)]
 
     def merge(self) -> Values:
-        """The sum of what was pushed, in the order of ranks; valid until the next one."""
+        """The sum of what was pushed; valid until the next one."""
         if self._merged is None:
             self._merged = np.empty_like(self.stored)
-        _sum([self.pushed[rank].values for rank in sorted(self.pushed)], self._merged)
+        sums([self.code], [self.terms()], [[self._merged]])
         return self._merged
 
     def update(self, total: Values, updater: Updater | None, rates: dict[str, Any]) -> None:
@@ -96,11 +169,16 @@ class Value:
         if updater is None:
             np.copyto(self.stored, total)
             return
+        if self._array is None:
+            self._array = self._shared(self.stored)
         gradient = self._shared(total if total.flags.writeable else total.copy())
         set_rates(getattr(updater, "optimizer", None), rates)
         updater(self.key, gradient, self._array)
         gradient.wait_to_write()
         self._array.wait_to_read()
+
+    def _shared(self, values: Values) -> NDArray:
+        return share_numpy(values.reshape(self.shape), self.code)
 
 
 @dataclass
@@ -143,20 +221,6 @@ class Members:
 def elements(data: Values, code: int) -> Values:
     """Bytes as elements of a type, which nobody else writes."""
     return data.view(dtypes.numpy_dtype(code))
-
-
-def _sum(pushed: list[Values], merged: Values) -> None:
-    if len(pushed) == 1:
-        np.copyto(merged, pushed[0])
-    elif merged.dtype.itemsize > 2 or merged.dtype.kind in "iu":
-        np.add(pushed[0], pushed[1], out=merged)
-        for other in pushed[2:]:
-            merged += other
-    else:
-        wide = pushed[0].astype(np.float32)
-        for other in pushed[1:]:
-            wide += other.astype(np.float32)
-        merged[:] = wide.astype(merged.dtype)
 
 
 def joined(ranks: Sequence[int] | set[int]) -> str:

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from typing import Any
 
 from mx_core import services
@@ -17,6 +18,7 @@ from mx_core.errors import MXNetError
 from mx_core.forks import ForkSafeLock
 from mx_core.lifecycle import interrupted
 from mx_kvstore_ray import actors, settings
+from mx_kvstore_ray.direct import Channel
 from mx_kvstore_ray.errors import PeerTimeoutError
 from mx_kvstore_ray.faults import Fault
 from mx_kvstore_ray.requests import Requests
@@ -24,6 +26,10 @@ from mx_kvstore_ray.settings import Place
 
 #: seconds that the end of a program waits for its communication thread
 _JOIN = 5.0
+#: seconds between two questions for a server's door
+_AGAIN = 0.5
+#: commands that go past Ray where the server is on the same machine
+_DIRECT = frozenset(("push", "push at once", "barrier"))
 
 
 class World:
@@ -48,14 +54,12 @@ class World:
         self._closed = False
         ray = self._ray = _connected(place)
         self._handles = [self._found(server) for server in range(place.servers)]
-        stamp = (place.rank, place.start)
-
-        def send(server: int, command: str, told: dict[str, Any], data: Any) -> Any:
-            return self._handles[server].answer.remote(command, stamp, told, data).future()
-
-        self.requests = Requests(
-            send, actors.retried(ray), place.servers, self.fault, self.timeout, settings.shared_memory()
-        )
+        self._retried: tuple[type[BaseException], ...] = (*actors.retried(ray), ConnectionError)
+        shares = settings.shared_memory()
+        self._channels = [
+            Channel(partial(self._door, server)) for server in range(place.servers if shares else 0)
+        ]
+        self.requests = Requests(self._send, self._retried, place.servers, self.fault, self.timeout, shares)
         atexit.register(self.close)  # before Ray's own, which cuts the connection
         self.requests.command("join", {})
 
@@ -70,6 +74,26 @@ class World:
                         f"[KVStore] server {server} did not come within {self.timeout:g} s"
                     ) from None
                 time.sleep(0.1)
+
+    def _send(self, server: int, command: str, told: dict[str, Any], data: Any) -> Any:
+        """A request to a server: what becomes the answer."""
+        stamp = (self.place.rank, self.place.start)
+        if command in _DIRECT and self._channels:
+            future = self._channels[server].call(command, stamp, told, data)
+            if future is not None:
+                return future
+        return self._handles[server].answer.remote(command, stamp, told, data).future()
+
+    def _door(self, server: int) -> str | None:
+        """The name of a server's door, when the server is there; None at the end of the job."""
+        while not self._closed and self.fault.error is None:
+            try:
+                return str(self._handles[server].door.remote().future().result(_AGAIN))
+            except self._retried:
+                time.sleep(_AGAIN)
+            except TimeoutError:
+                continue
+        return None
 
     def check(self) -> None:
         """Raises the failure of the job; refuses a child of the process that joined it."""
@@ -104,6 +128,8 @@ class World:
             if drain is not None:
                 drain(self.timeout)
         self.requests.stop(_JOIN)
+        for channel in self._channels:
+            channel.close()
         with contextlib.suppress(Exception):  # whatever is broken there, the program ends
             self._ray.shutdown()
 
