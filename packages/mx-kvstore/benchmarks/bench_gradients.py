@@ -10,6 +10,7 @@ MXNet writes less on one device: its value is the gradient itself.
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -25,29 +26,13 @@ import numpy as np
 ROUNDS = 9
 
 
-def sizes() -> list[int]:
-    """Elements of the parameters, from the first layer to the last."""
-    found = [64 * 3 * 49, 64, 64]
-    before = 64
-    for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
-        for block in range(blocks):
-            after = 4 * width
-            shapes = [(before * width, width), (9 * width * width, width), (width * after, after)]
-            if block == 0:
-                shapes.append((before * after, after))
-            for weights, channels in shapes:
-                found += [weights, channels, channels]
-            before = after
-    return [*found, 1000 * before, 1000]
-
-
 def exchange(
-    store: Any, arrays: Any, devices: int, cpu: Any, finish: Callable[[], None]
+    store: Any, sizes: list[int], arrays: Any, devices: int, cpu: Any, finish: Callable[[], None]
 ) -> Callable[[], float]:
-    """A function that exchanges all gradients once and gives the seconds that it took."""
-    keys = list(range(len(sizes())))
-    pushed = [[arrays.ones((n,), cpu(i)) for i in range(devices)] for n in sizes()]
-    pulled = [[arrays.zeros((n,), cpu(i)) for i in range(devices)] for n in sizes()]
+    """A function that exchanges gradients of so many elements once and gives the seconds that it took."""
+    keys = list(range(len(sizes)))
+    pushed = [[arrays.ones((n,), cpu(i)) for i in range(devices)] for n in sizes]
+    pulled = [[arrays.zeros((n,), cpu(i)) for i in range(devices)] for n in sizes]
     for key in keys:
         store.init(key, pulled[key][0])
     finish()
@@ -70,9 +55,9 @@ def exchange(
     return fused if hasattr(store, "pushpull") else run
 
 
-def copying(devices: int) -> Callable[[], float]:
+def copying(size: int, devices: int) -> Callable[[], float]:
     """Copies that read and write what an exchange reads and writes: gradients in, the value and the results out."""
-    n = sum(sizes()) * (2 * devices + 1) // 2
+    n = size * (2 * devices + 1) // 2
     source, target = np.ones(n, np.float32), np.zeros(n, np.float32)
 
     def run() -> float:
@@ -83,12 +68,12 @@ def copying(devices: int) -> Callable[[], float]:
     return run
 
 
-def of_mxnet() -> None:
+def of_mxnet(sizes: list[int]) -> None:
     """What the interpreter of MXNet runs: prints the seconds of each case."""
     mx: Any = import_module("mxnet")
     for kind in ("local", "device"):
         for devices in (1, 2):
-            run = exchange(mx.kv.create(kind), mx.nd, devices, mx.cpu, mx.nd.waitall)
+            run = exchange(mx.kv.create(kind), sizes, mx.nd, devices, mx.cpu, mx.nd.waitall)
             print(json.dumps([kind, devices, [run() for _ in range(ROUNDS + 2)][2:]]), flush=True)
 
 
@@ -96,22 +81,24 @@ def main() -> None:
     import mx_kvstore
     from mx_core import cpu
     from mx_core.testing.benchmark import record, spread
+    from mx_core.testing.exchange import resnet50_shapes
     from mx_ndarray import nd, waitall
 
+    sizes = [math.prod(shape) for shape in resnet50_shapes()]
     theirs: dict[tuple[str, int], list[float]] = {}
     interpreter = os.environ.get("MX_BENCH_MXNET_PYTHON")
     if interpreter:
         done = subprocess.run(
-            [interpreter, str(Path(__file__)), "mxnet"], capture_output=True, text=True, check=True
+            [interpreter, str(Path(__file__)), json.dumps(sizes)], capture_output=True, text=True, check=True
         )
         for kind, devices, taken in map(json.loads, done.stdout.splitlines()):
             theirs[kind, devices] = taken
-    total = 4 * sum(sizes())
-    print(f"{len(sizes())} keys, {total / 1e6:.0f} MB per device")
+    total = 4 * sum(sizes)
+    print(f"{len(sizes)} keys, {total / 1e6:.0f} MB per device")
     for kind in ("local", "device"):
         for devices in (1, 2):
-            ours = exchange(mx_kvstore.create(kind), nd, devices, cpu, waitall)
-            limit = copying(devices)
+            ours = exchange(mx_kvstore.create(kind), sizes, nd, devices, cpu, waitall)
+            limit = copying(sum(sizes), devices)
             rounds = [(ours(), limit()) for _ in range(ROUNDS + 2)][2:]
             taken = statistics.median(a for a, _ in rounds)
             others = {"copies": [b for _, b in rounds], "MXNet": theirs.get((kind, devices), [])}
@@ -125,4 +112,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    of_mxnet() if sys.argv[1:] == ["mxnet"] else main()
+    of_mxnet(json.loads(sys.argv[1])) if sys.argv[1:] else main()
