@@ -119,3 +119,32 @@ def test_a_change_without_its_head_is_none(tmp_path: Path, monkeypatch: pytest.M
     journal.append({"do": "push", "n": 1}, data(2, 500))
     journal.close()
     assert [told["do"] for told, _ in Journal(tmp_path, 1e9).recover()] == ["state", "end"]
+
+
+def test_checkpoints_are_written_over_older_ones(tmp_path: Path) -> None:
+    journal, files = Journal(tmp_path, 1e9), []
+    for number, size in enumerate((5000, 3000, 100, 9000, 0), 1):
+        journal.checkpoint([({"do": "state", "n": number}, data(number, size))])
+        files.append((tmp_path / f"checkpoint-{number}.bin").stat().st_ino)
+        ((told, held), (end, _)) = Journal(tmp_path, 1e9).recover()
+        assert told["n"] == number and end["do"] == "end"
+        np.testing.assert_array_equal(held, data(number, size))
+        assert len(list(tmp_path.glob("checkpoint-*"))) == 1
+    assert files[0] == files[2] == files[4] and files[1] == files[3]
+    journal.close()
+
+
+def test_a_checkpoint_that_did_not_fit_leaves_the_one_before(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, 1e9)
+    for number in (1, 2):
+        journal.checkpoint([({"do": "state", "n": number}, data(number, 1000))])
+    journal.append({"do": "push", "n": 3}, data(3, 100))
+    for size in (0, 500, 1500, 4000):
+        with full_after(size), pytest.raises(FileError, match=r"checkpoint-3\.bin"):
+            journal.checkpoint([({"do": "state", "n": 4}, data(4, 5000))])
+    journal.append({"do": "push", "n": 5}, data(5, 100))
+    found = [told.get("n") for told, _ in Journal(tmp_path, 1e9).recover()]
+    assert found == [2, None, 3, 5]
+    journal.checkpoint([({"do": "state", "n": 6}, data(6, 5000))])
+    assert [told.get("n") for told, _ in Journal(tmp_path, 1e9).recover()] == [6, None]
+    journal.close()

@@ -4,13 +4,14 @@
 A killed process loses nothing that it has written. So a server that starts anew reads the latest checkpoint, repeats
 the changes, and holds what it held when it last answered. Nothing of a file is executed.
 
-The changes after a checkpoint are written over those before it, since new pages of a file cost more than what is copied
-to them. So each record has the number of its checkpoint, and a change gets its head last: what is left of an older one
-ends the reading.
+The changes after a checkpoint are written over those before it, and a checkpoint over the one before the last, since
+new pages of a file cost more than what is copied to them. So each record has the number of its checkpoint, and a change
+gets its head last: what is left of an older one ends the reading.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import struct
@@ -23,7 +24,6 @@ from typing import IO, Any
 import numpy as np
 
 from mx_core.errors import FileError, FileFormatError, MXNetError
-from mx_core.files import atomic_write
 from mx_kvstore_ray.messages import Bytes
 
 #: a change: JSON values and bytes
@@ -33,6 +33,7 @@ Record = tuple[dict[str, Any], Bytes]
 _MAGIC_AND_CRC, _SIZES = struct.Struct("<4sI"), struct.Struct("<QIQ")
 _HEAD = _MAGIC_AND_CRC.size + _SIZES.size
 _MAGIC = b"mxk2"
+_DRAFT = "draft.bin"
 _NOTHING = np.empty(0, np.uint8)
 #: bytes of changes that are kept before a checkpoint is due, and how many times those of the state
 _LEAST, _TIMES = 64 << 20, 4
@@ -155,10 +156,7 @@ class Journal:
     def checkpoint(self, records: Iterable[Record]) -> None:
         """Writes all that the server holds; it takes the place of earlier files at once or not at all."""
         number = self._number + 1
-        with atomic_write(self._checkpoint(number)) as file:
-            for told, data in records:
-                write(file, number, told, data)
-            write(file, number, {"do": "end"})
+        self._draft(number, records)
         if self._file is None:
             # a buffer would keep what could not be written
             self._file = self._changes(number).open("wb", buffering=0)
@@ -168,16 +166,44 @@ class Journal:
             except OSError:
                 self.close()  # its changes would be those after the checkpoint before
                 raise
+        with contextlib.suppress(OSError):
+            os.replace(self._checkpoint(self._number), self._folder / _DRAFT)
         self._number, self._bytes, self._since = number, 0, time.monotonic()
         for path in self._folder.glob("c*-*.bin"):  # those before
             if path.stem.rpartition("-")[2] != str(number):
                 path.unlink(missing_ok=True)
+
+    def _draft(self, number: int, records: Iterable[Record]) -> None:
+        """Writes a checkpoint over the one before the last, and gives it its name when it is whole."""
+        draft, path = self._folder / _DRAFT, self._checkpoint(number)
+        try:
+            with open(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
+                for told, data in records:
+                    write(file, number, told, data)
+                write(file, number, {"do": "end"})
+                file.truncate()
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+            _synchronise(self._folder)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise FileError.of(error.errno or 0, str(path)) from error
 
     def close(self) -> None:
         """Closes the files; they stay."""
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def _synchronise(folder: Path) -> None:
+    """Has the names in a folder reach the disk."""
+    opened = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _write_at(file: int, data: Any, place: int) -> None:
