@@ -21,7 +21,7 @@ import mx
 from mx_core import dtypes
 from mx_engine import profiler
 from mx_kvstore.compression import Compression
-from mx_kvstore_ray import memory
+from mx_kvstore_ray import memory, server
 from mx_kvstore_ray.described import describe
 from mx_kvstore_ray.server import Server
 
@@ -192,6 +192,21 @@ def test_a_change_that_is_not_whole_is_no_change(folder: Path, monkeypatch: pyte
             assert counted in ([], [0])
             if counted:
                 assert (await cut.push(0, 1, [2])).tolist() == [2]
+
+    run(program)
+
+
+def test_two_processes_never_have_the_same_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_HELD", 0.1)
+
+    async def program() -> None:
+        job = Job(folder, 1)
+        await job.init("w", [1])
+        with pytest.raises(mx.MXNetError, match="another process has the files"):
+            Server(*job.arguments)
+        assert (await job.push(0, 1, [2])).tolist() == [2]
+        job.kill()
+        assert (await job.ask(0, "pull", key="w")).tolist() == [2]
 
     run(program)
 

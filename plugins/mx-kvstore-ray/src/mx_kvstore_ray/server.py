@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,14 @@ from mx_kvstore.arrays import sums
 from mx_kvstore.updater import updater_for
 from mx_kvstore_ray.described import describe, made
 from mx_kvstore_ray.errors import KINDS, PeerLostError, PeerTimeoutError, ProtocolError
+from mx_kvstore_ray.holding import hold
 from mx_kvstore_ray.journal import Journal, Record
 from mx_kvstore_ray.memory import Memory, Others
 from mx_kvstore_ray.messages import Bytes, aligned, packed
 from mx_kvstore_ray.values import Members, Push, Store, Value, Waiters, elements, joined
 
+#: seconds that a new process waits for the end of the one before
+_HELD = 10.0
 #: rank of a worker, and how often it was started before
 Stamp = tuple[int, int]
 #: name and text of an error, or None; JSON values; bytes
@@ -56,6 +60,7 @@ class Server:
     Raises
     ------
     FileFormatError  the latest checkpoint is damaged
+    MXNetError       another process has the folder
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class Server:
         self._waiters: Waiters = []  # for a barrier, a first value, an optimizer
         #: where large values are, for workers of the same machine, and by worker its memory
         self._others: dict[int, Others] = {}
+        self._held = hold(Path(folder), _HELD)
         self._journal = Journal(Path(folder), interval)
         self._memory = Memory(Path(folder))
         for told, data in self._journal.recover():
@@ -84,6 +90,9 @@ class Server:
         """Closes the files; they stay."""
         self._journal.close()
         self._memory.close()
+        if self._held >= 0:
+            os.close(self._held)
+            self._held = -1
 
     # ---- requests ----
 
