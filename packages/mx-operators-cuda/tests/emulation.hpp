@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <csetjmp>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -93,6 +94,7 @@ inline void __syncthreads();
 #include "mx_operators_cuda/indexing.cuh"
 #include "mx_operators_cuda/lrn.cuh"
 #include "mx_operators_cuda/masks.cuh"
+#include "mx_operators_cuda/orthogonal.cuh"
 #include "mx_operators_cuda/places.cuh"
 #include "mx_operators_cuda/pooling.cuh"
 #include "mx_operators_cuda/proposals.cuh"
@@ -132,21 +134,50 @@ float widen(half x) {
   return static_cast<float>(sign * std::ldexp(whole, (exponent == 0 ? 1 : exponent) - 25));
 }
 
-// The arguments arrive as the driver takes them: an array of pointers to the values.
-template <class... P, std::size_t... I>
-void run(void (*kernel)(P...), unsigned blocks, unsigned threads, void** arguments,
-         std::index_sequence<I...>) {
-  gridDim.x = blocks;
-  blockDim.x = threads;
-  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
-    for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {
-      kernel(*static_cast<P*>(arguments[I])...);
+// What a launch says beside its arguments.
+struct Extents {
+  Dim3 grid, block;
+  std::size_t shared_bytes = 0;
+};
+
+// Memory that a kernel declares as `extern __shared__`; of the block that runs.
+inline std::vector<std::max_align_t>& shared_memory() {
+  thread_local std::vector<std::max_align_t> memory;
+  return memory;
+}
+inline void* dynamic_shared() { return shared_memory().data(); }
+
+inline void prepare(const Extents& e) {
+  gridDim = e.grid;
+  blockDim = e.block;
+  auto& memory = shared_memory();
+  memory.resize(e.shared_bytes / sizeof(std::max_align_t) + 1);
+  std::memset(memory.data(), 0xA5, memory.size() * sizeof(std::max_align_t));
+}
+
+// Calls `body` with `index` at every place of a grid or block.
+template <class Body> void everywhere(const Dim3& extent, Dim3& index, const Body& body) {
+  for (index.z = 0; index.z < extent.z; ++index.z) {
+    for (index.y = 0; index.y < extent.y; ++index.y) {
+      for (index.x = 0; index.x < extent.x; ++index.x) body();
     }
   }
 }
+
+// The arguments arrive as the driver takes them: an array of pointers to the values.
+template <class... P, std::size_t... I>
+void run(void (*kernel)(P...), const Extents& extents, void** arguments, std::index_sequence<I...>) {
+  prepare(extents);
+  everywhere(extents.grid, blockIdx, [&] {
+    everywhere(extents.block, threadIdx, [&] { kernel(*static_cast<P*>(arguments[I])...); });
+  });
+}
+template <class... P> void run(void (*kernel)(P...), const Extents& extents, void** arguments) {
+  run(kernel, extents, arguments, std::index_sequence_for<P...>{});
+}
 template <class... P>
 void run(void (*kernel)(P...), unsigned blocks, unsigned threads, void** arguments) {
-  run(kernel, blocks, threads, arguments, std::index_sequence_for<P...>{});
+  run(kernel, Extents{{blocks}, {threads}}, arguments);
 }
 // ---- kernels with barriers: a context of its own for every thread of a block ----
 
@@ -171,7 +202,8 @@ inline void take_turn() {
 
 // Runs thread `i` up to its next barrier. Only the first turn makes a context: that costs a system call.
 inline void run_turn(Turns& t, unsigned i) {
-  t.now = threadIdx.x = i;
+  t.now = i;
+  threadIdx = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
   if (_setjmp(t.home) != 0) return;
   if (t.at[i] != nullptr) _longjmp(*t.at[i], 1);
   ucontext_t context;
@@ -203,19 +235,22 @@ inline void run_block(unsigned threads, void (*body)(void*), void* argument) {
 }
 
 template <class... P, std::size_t... I>
-void run_with_barriers(void (*kernel)(P...), unsigned blocks, unsigned threads, void** arguments,
+void run_with_barriers(void (*kernel)(P...), const Extents& extents, void** arguments,
                        std::index_sequence<I...>) {
-  gridDim.x = blocks;
-  blockDim.x = threads;
+  prepare(extents);
+  const unsigned threads = extents.block.x * extents.block.y * extents.block.z;
   const auto one = [&] { kernel(*static_cast<P*>(arguments[I])...); };
-  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
+  everywhere(extents.grid, blockIdx, [&] {
     run_block(threads, [](void* call) { (*static_cast<decltype(one)*>(call))(); },
               const_cast<void*>(static_cast<const void*>(&one)));
-  }
+  });
+}
+template <class... P> void run_with_barriers(void (*kernel)(P...), const Extents& extents, void** arguments) {
+  run_with_barriers(kernel, extents, arguments, std::index_sequence_for<P...>{});
 }
 template <class... P>
 void run_with_barriers(void (*kernel)(P...), unsigned blocks, unsigned threads, void** arguments) {
-  run_with_barriers(kernel, blocks, threads, arguments, std::index_sequence_for<P...>{});
+  run_with_barriers(kernel, Extents{{blocks}, {threads}}, arguments);
 }
 
 template <class... P> unsigned arity(void (*)(P...)) { return sizeof...(P); }

@@ -148,6 +148,10 @@ MORE: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "_backward_random_pdf_dirichlet": ({}, [(2,), (2, 3), (2, 3)]),
     "_backward_contrib_boolean_mask": ({}, [(2, 3), (4, 3), np.ones(4)]),
     "_backward_linalg_det": ({}, [(2,), (2, 4, 4)]),
+    "_linalg_gelqf": ({}, [(2, 3, 4)]),
+    "_backward_linalg_gelqf": ({}, [(2, 3, 4), (2, 3, 3), (2, 3, 4), (2, 3, 3)]),
+    "_linalg_syevd": ({}, [(2, 4, 4)]),
+    "_backward_linalg_syevd": ({}, [(2, 4, 4), (2, 4), (2, 4, 4), (2, 4)]),
 }  # fmt: skip
 RNN: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "RNN": ({"state_size": 8, "num_layers": 1, "mode": "lstm"}, [(3, 2, 4)]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses on a GPU: regression outputs, hinge, cross-entropy, MakeLoss."""
+"""Losses on a GPU: regression outputs, hinge, cross-entropy, MakeLoss, and a penalty of activations."""
 
 from __future__ import annotations
 
@@ -128,3 +128,47 @@ def backward_make_loss(call: KernelCall) -> Any:
     return elementwise.plan(
         call, X.trace(lambda scale, threshold: scale / float(divisor), 0, 2), [], call.outputs
     )  # fmt: skip
+
+
+def sparse(call: KernelCall) -> Any:
+    """data, moving_avg -> data, average; in training the average moves to the mean of each channel."""
+    p: Any = call.params
+    data, average = call.inputs
+    if not folds.floating((*call.inputs, *call.outputs)):
+        return None
+    training = call.is_train and prod(data.shape) > 0
+    outputs = [write(0, call.outputs[0]), write(1, call.outputs[1], At.ROW)]
+    passes: list[list[Fold]] = []
+    if training:
+        passes = [[(Opcode.ADD, lambda x, a, k, n: x)]]
+        outputs.append(Operand((Kind.INPUT, 1), average.dtype, At.ROW))
+
+    def moved(x: Any, a: Any, k: Any, n: Any, *total: Any) -> Any:
+        if not training:
+            return a
+        mean = a * p.momentum + (total[0] / n) * (1 - p.momentum)
+        return mean, mean
+
+    steps, scratch = folds.launches(
+        call.op.name, Rows.of(data.shape, 1), [read(0, data), read(1, average, At.ROW)], outputs, passes,
+        lambda x, *_: x, moved,
+    )  # fmt: skip
+    return make_plan(call.op.name, call.context, call.inputs, call.outputs, steps, scratch=scratch)
+
+
+def backward_sparse(call: KernelCall) -> Any:
+    """out_grad, average -> the gradient, to which that of the penalty is added."""
+    p: Any = call.params
+    head, average = call.inputs[:2]
+    if not folds.floating((*call.inputs, *call.outputs)):
+        return None
+
+    def gradient(g: Any, average: Any, k: Any, n: Any) -> Any:
+        slope = (1 - p.sparseness_target) / (1 - average) - p.sparseness_target / average
+        return g + p.penalty * slope
+
+    steps, scratch = folds.launches(
+        call.op.name, Rows.of(head.shape, 1), [read(0, head), read(1, average, At.ROW)], [write(0, call.outputs[0])],
+        (), gradient,
+    )  # fmt: skip
+    return make_plan(call.op.name, call.context, call.inputs, call.outputs, steps, scratch=scratch)

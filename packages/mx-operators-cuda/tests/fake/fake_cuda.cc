@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -33,12 +34,17 @@ namespace {
 enum { kOk = 0, kInvalid = 1, kNoMemory = 2, kUninitialized = 3, kNoDevice = 100, kBadImage = 200,
        kBadContext = 201, kNotFound = 500, kNotReady = 600, kIllegalAddress = 700, kPeerTwice = 704 };
 
-using Run = int (*)(unsigned blocks, unsigned threads, void** arguments);
+// extents of the grid and of a block
+using Extents = std::array<unsigned, 6>;
+// functions of a library of fake_nvrtc.cc
+using Run = int (*)(const unsigned* extents, size_t shared_bytes, void** arguments);
+using Sizes = int (*)(size_t*);
 
 struct Kernel {
   Device* device;
-  std::function<int(unsigned, unsigned, void**)> run;
+  std::function<int(const Extents&, size_t, void**)> run;
   std::vector<size_t> sizes;
+  size_t shared_bytes = 48 << 10;  // that a launch may ask for
 };
 struct Module {
   Device* device;
@@ -441,8 +447,8 @@ int cuModuleGetFunction(Kernel** function, Module* module, const char* name) {
       if (at == world().registered.end()) return kNotFound;
       found = at->second;
     }
-    const auto run = [call = found.run](unsigned blocks, unsigned threads, void** arguments) {
-      call(blocks, threads, arguments);
+    const auto run = [call = found.run](const Extents& extents, size_t, void** arguments) {
+      call(extents[0], extents[3], arguments);
       return 1;
     };
     *function = keep({module->device, run, found.sizes});
@@ -450,20 +456,40 @@ int cuModuleGetFunction(Kernel** function, Module* module, const char* name) {
   }
   void* library = ::dlopen(module->path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return kBadImage;
-  const auto run = reinterpret_cast<Run>(::dlsym(library, "fake_run"));
-  const auto sizes = reinterpret_cast<int (*)(size_t*)>(::dlsym(library, "fake_sizes"));
-  if (run == nullptr || sizes == nullptr) return kNotFound;
+  const auto find = reinterpret_cast<int (*)(const char*, Run*, Sizes*)>(::dlsym(library, "fake_kernel"));
+  Run run = nullptr;
+  Sizes sizes = nullptr;
+  if (find == nullptr || find(name, &run, &sizes) == 0) return kNotFound;
   std::vector<size_t> found(static_cast<size_t>(sizes(nullptr)));
   sizes(found.data());
-  *function = keep({module->device, run, found});
+  const auto call = [run](const Extents& extents, size_t shared, void** arguments) {
+    return run(extents.data(), shared, arguments);
+  };
+  *function = keep({module->device, call, found});
   return kOk;
 }
-int cuLaunchKernel(Kernel* kernel, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned,
-                   unsigned, unsigned, Stream* stream, void** parameters, void**) {
+int cuFuncSetAttribute(Kernel* kernel, int attribute, int value) {
+  ENTER("cuFuncSetAttribute", true);
+  if (attribute != 8 || value < 0 || value > 227 << 10) return kInvalid;  // dynamic shared memory of sm_90
+  const Guard lock(world().mutex);
+  kernel->shared_bytes = static_cast<size_t>(value);
+  return kOk;
+}
+int cuLaunchKernel(Kernel* kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                   unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream* stream, void** parameters,
+                   void**) {
   ENTER("cuLaunchKernel", true);
-  if (kernel->device != stream->device() || kernel->device != current.back() || blocks == 0 ||
-      threads == 0) {
+  const Extents extents{grid_x, grid_y, grid_z, block_x, block_y, block_z};
+  for (const unsigned extent : extents) {
+    if (extent == 0) return kInvalid;
+  }
+  if (kernel->device != stream->device() || kernel->device != current.back() || grid_y > 65535 || grid_z > 65535 ||
+      size_t{block_x} * block_y * block_z > 1024 || block_z > 64) {
     return kInvalid;
+  }
+  {
+    const Guard lock(world().mutex);
+    if (shared_bytes > kernel->shared_bytes) return kInvalid;
   }
   // parameters are the caller's only until this returns
   std::vector<std::vector<char>> values;
@@ -479,7 +505,7 @@ int cuLaunchKernel(Kernel* kernel, unsigned blocks, unsigned, unsigned, unsigned
     }
     std::vector<void*> arguments;
     for (auto& value : values) arguments.push_back(value.data());
-    if (kernel->run(blocks, threads, arguments.data()) == 0) poison(kIllegalAddress);
+    if (kernel->run(extents, shared_bytes, arguments.data()) == 0) poison(kIllegalAddress);
   });
   return kOk;
 }

@@ -11,12 +11,15 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <regex>
 #include <string>
+#include <vector>
 
 namespace {
 
 struct Program {
-  std::string source, kernel, image, log;
+  std::string source, image, log;
+  std::vector<std::string> exports;  // names of instances of templates, as asked for
 };
 
 std::string setting(const char* name) {
@@ -33,7 +36,41 @@ std::string includes() {
 
 void answer(const std::string& text, char* out) { std::memcpy(out, text.c_str(), text.size() + 1); }
 
-enum { kOk = 0, kCompilation = 6 };
+enum { kOk = 0, kCompilation = 6, kNoNameExpression = 8 };
+
+// The kernels that keep their names, and those that were asked for.
+std::vector<std::string> kernels(const Program& program) {
+  std::vector<std::string> found = program.exports;
+  const bool block = std::regex_search(program.source, std::regex(R"(extern\s+"C"\s*\{)"));
+  const std::regex pattern(R"((extern\s+"C"\s+)?__global__\s+void\s+(__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\()");
+  const auto end = std::sregex_iterator();
+  for (auto it = std::sregex_iterator(program.source.begin(), program.source.end(), pattern); it != end; ++it) {
+    if ((*it)[1].matched || block) found.push_back((*it)[3]);
+  }
+  return found;
+}
+
+// Memory whose size a launch says.
+std::string with_dynamic_memory(const std::string& source) {
+  const std::regex pattern(R"(extern\s+__shared__\s+([\w:]+(?:\s+\w+)*?)\s+(\w+)\s*\[\s*\]\s*;)");
+  return std::regex_replace(source, pattern, "$1* const $2 = static_cast<$1*>(mx::dynamic_shared());");
+}
+
+// What the fake driver asks a library for.
+std::string entrance(const Program& program) {
+  const bool barriers = program.source.find("__syncthreads") != std::string::npos;
+  const char* run = barriers ? "run_with_barriers" : "run";
+  std::string text = "\nusing FakeRun = int (*)(const unsigned*, std::size_t, void**);"
+                     "\nusing FakeSizes = int (*)(std::size_t*);"
+                     "\nextern \"C\" int fake_kernel(const char* name, FakeRun* run, FakeSizes* sizes) {\n";
+  for (const std::string& kernel : kernels(program)) {
+    text += "  if (!std::strcmp(name, \"" + kernel + "\")) {\n    *run = [](const unsigned* d, std::size_t shared, void** a) {"
+            " if (!mx::take_marks(" + kernel + ", a)) return 0; mx::" + run + "(" + kernel +
+            ", mx::Extents{{d[0], d[1], d[2]}, {d[3], d[4], d[5]}, shared}, a); return 1; };\n"
+            "    *sizes = [](std::size_t* out) { return mx::sizes(" + kernel + ", out); };\n    return 1;\n  }\n";
+  }
+  return text + "  return 0;\n}\n";
+}
 
 }  // namespace
 
@@ -46,10 +83,8 @@ int nvrtcVersion(int* major, int* minor) {
 }
 const char* nvrtcGetErrorString(int) { return "NVRTC_ERROR_COMPILATION"; }
 
-int nvrtcCreateProgram(Program** program, const char* source, const char* name, int, const char**,
-                       const char**) {
-  const std::string file = name;
-  *program = new Program{source, file.substr(0, file.size() - 3), "", ""};  // without .cu
+int nvrtcCreateProgram(Program** program, const char* source, const char*, int, const char**, const char**) {
+  *program = new Program{source, "", "", {}};
   return kOk;
 }
 int nvrtcDestroyProgram(Program** program) {
@@ -59,19 +94,12 @@ int nvrtcDestroyProgram(Program** program) {
 
 int nvrtcCompileProgram(Program* program, int, const char**) {
   const std::string base = setting("FAKE_NVRTC_FOLDER") + "/k" +
-                           std::to_string(std::hash<std::string>()(program->source));
+                           std::to_string(std::hash<std::string>()(entrance(*program) + program->source));
   program->image = "FAKE:" + base + ".so";
   if (::access((base + ".so").c_str(), R_OK) == 0) return kOk;
-  const bool barriers = program->source.find("__syncthreads") != std::string::npos;
-  const char* run = barriers ? "run_with_barriers" : "run";
   const std::string mine = base + "." + std::to_string(::getpid());
-  std::ofstream(mine + ".cc")
-      << "#include \"emulation.hpp\"\n" << program->source
-      << "\nextern \"C\" int fake_run(unsigned blocks, unsigned threads, void** arguments) {"
-      << " if (!mx::take_marks(" << program->kernel << ", arguments)) return 0;"
-      << " mx::" << run << "(" << program->kernel << ", blocks, threads, arguments); return 1; }"
-      << "\nextern \"C\" int fake_sizes(std::size_t* out) { return mx::sizes(" << program->kernel
-      << ", out); }\n";
+  std::ofstream(mine + ".cc") << "#include \"emulation.hpp\"\n" << with_dynamic_memory(program->source)
+                              << entrance(*program);
   const std::string command = "g++ -std=c++17 -O0 -ffp-contract=off -shared -fPIC -w" + includes() +
                               " '" + mine + ".cc' -o '" + mine + ".so' 2> '" + mine + ".log'" +
                               " && mv '" + mine + ".so' '" + base + ".so'";
@@ -80,6 +108,19 @@ int nvrtcCompileProgram(Program* program, int, const char**) {
   program->log.assign(std::istreambuf_iterator<char>(log), {});
   for (const char* suffix : {".cc", ".log"}) std::remove((mine + suffix).c_str());
   return built ? kOk : kCompilation;
+}
+
+int nvrtcAddNameExpression(Program* program, const char* name) {
+  program->exports.push_back(name);
+  return kOk;
+}
+int nvrtcGetLoweredName(Program* program, const char* name, const char** lowered) {
+  for (const std::string& each : program->exports) {
+    if (each != name) continue;
+    *lowered = each.c_str();
+    return kOk;
+  }
+  return kNoNameExpression;
 }
 
 int nvrtcGetProgramLogSize(Program* program, size_t* size) {

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mx_core import kernels
+from mx_core.testing.case import make_case
 from mx_operators_cuda.register import KERNELS
 from testkit.device_memory import GpuBench
 from testkit.gpu_kernels import FAKE, WRITE, Given, compare, swept
@@ -17,6 +19,9 @@ SQUARE = np.eye(4) + 0.1 * np.arange(16).reshape(4, 4)
 TURNED = SQUARE[[2, 0, 3, 1]] * np.array([1, -1, 1, 1])
 POSITIVE = SQUARE @ SQUARE.T / 2
 FACTOR = np.linalg.cholesky(POSITIVE)
+#: of the rows of a matrix: those of an orthogonal one, and the triangle; of a symmetric one: vectors in rows, values
+ROWS, TRIANGLE = (x.T for x in np.linalg.qr(TURNED[:3].T))
+VALUES, VECTORS = np.linalg.eigh(POSITIVE)
 #: on edges, outside, no numbers
 MIXED = np.array([[-0.5, -0.25, 0.75, 0.7], [np.nan, np.inf, -np.inf, 0.0], [0.1, 0.5, 2, -1]])
 PLACES, SIGNS = np.array([[0.0, 4, 4, 2, 0, 4, 1]]), np.array([[1.0, -1, 1, 1, -1, -1, 1]])
@@ -57,6 +62,12 @@ CASES: dict[str, list[Given]] = {
     "_linalg_trsm": [({"alpha": 2.0, "lower": lower, "transpose": turned, "rightside": right}, [POSITIVE, (4, 3) if not right else (3, 4)])
                      for lower in (True, False) for turned in (True, False) for right in (True, False)]
                     + [({}, [np.stack([POSITIVE] * 2), (2, 4, 5)])],
+    "_linalg_gelqf": [({}, [np.stack([TURNED[:3], -SQUARE[1:]])]), ({}, [TURNED]), ({}, [np.array([[0.0, 2, 1]])]), ({}, [(0, 2, 3)])],
+    "_backward_linalg_gelqf": [({}, [(2, 3, 4), (2, 3, 3), np.stack([ROWS] * 2), np.stack([TRIANGLE] * 2)])],
+    "_linalg_syevd": [({}, [np.stack([POSITIVE, -TURNED])]), ({}, [(5, 5)]), ({}, [(2, 11, 11)]), ({}, [np.full((1, 1), -3.0)]),
+                      ({}, [np.diag([3.0, 1, 2])]), ({}, [np.zeros((2, 2))]), ({}, [(0, 2, 2)])],
+    "_backward_linalg_syevd": [({}, [(2, 4, 4), (2, 4), np.stack([VECTORS.T] * 2), np.stack([VALUES] * 2)]),
+                               ({}, [(3, 3), (3,), np.eye(3), np.array([1.0, 1, 2])])],
     "_linalg_sumlogdiag": [({}, [SQUARE]), ({}, [np.stack([SQUARE] * 2)])],
     "_backward_linalg_sumlogdiag": [({}, [(1,), SQUARE]), ({}, [(2,), np.stack([SQUARE] * 2)])],
     "_contrib_allclose": [({}, [np.array(a), np.array(b)]) for a, b in (
@@ -92,7 +103,17 @@ NORMS: dict[str, list[tuple[dict[str, Any], tuple[int, ...]]]] = {
 }
 UPDATES = ("_multi_adamw_update", "_multi_mp_adamw_update", "_multi_lamb_update", "_multi_mp_lamb_update",
            "_contrib_group_adagrad_update", "reset_arrays")  # fmt: skip
-HERE = ("closeness", "counts", "factor", "fourier", "hawkes", "linalg", "optimizer_several", "places")
+HERE = (
+    "closeness",
+    "counts",
+    "factor",
+    "fourier",
+    "hawkes",
+    "linalg",
+    "optimizer_several",
+    "orthogonal",
+    "places",
+)
 
 
 @pytest.fixture(scope="module")
@@ -106,16 +127,35 @@ def test_every_kernel_has_cases() -> None:
     assert registered == {*CASES, *UPDATES} | normalized
 
 
-@pytest.mark.parametrize("name", ["_linalg_trmm", "_np_cumsum"] if FAKE else sorted(CASES))
+@pytest.mark.parametrize("name", ["_linalg_syevd", "_linalg_trmm", "_np_cumsum"] if FAKE else sorted(CASES))
 def test_numbers(name: str, bench: GpuBench) -> None:
     mixed = name in ("amp_multicast", "_contrib_allclose")
     # a matrix of 16 bits is another matrix
-    few = mixed or name in {op for op, make in KERNELS if make.startswith("factor:")}
+    few = mixed or name in {op for op, make in KERNELS if make.startswith(("factor:", "orthogonal:"))}
     for dtype in ("float32",) if FAKE or few else ("float32", "float16", "bfloat16", "float64"):
         if dtype == "float16" and name == "_unravel_index":
             continue  # its positions have more bits
         for params, inputs in CASES[name][: 1 if FAKE else None]:
             compare(bench, name, params, inputs, dtype)
+
+
+@swept
+def test_decompositions_in_other_types(bench: GpuBench) -> None:
+    for name in ("_linalg_gelqf", "_linalg_syevd"):
+        compare(bench, name, {}, [TURNED], "float16")
+        compare(bench, name, {}, [TURNED * 1e200], "float64", rtol=1e-9)
+        compare(bench, name, {}, [(40, 40)], "float64")
+
+
+@swept
+def test_a_matrix_that_is_not_finite_has_no_eigenvalues(bench: GpuBench) -> None:
+    for wrong in (np.nan, np.inf):
+        case = make_case("_linalg_syevd", {}, [np.array([[1, 2], [wrong, 1]])])
+        made = kernels.prepare(case.op, case.params, case.specs, case.outputs, bench.context)
+        found = bench.run(
+            made.plan, case.inputs, [np.zeros((2, 2)), np.zeros(2)], [WRITE] * 2
+        )
+        assert all(np.isnan(x).all() for x in found)
 
 
 @swept

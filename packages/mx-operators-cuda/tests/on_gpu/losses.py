@@ -8,15 +8,20 @@ import pytest
 
 from mx_operators_cuda.register import KERNELS
 from testkit.device_memory import GpuBench
-from testkit.gpu_kernels import FAKE, Given, compare
+from testkit.gpu_kernels import FAKE, WRITE, Given, compare
 
 CLASSES = np.array([0.0, 6, 3])
+SHARES = np.random.default_rng(4).random((3, 4, 2, 5))
 CASES: dict[str, list[Given]] = {
     **{f"{name}RegressionOutput": [({"grad_scale": 2.0}, [(3, 4)])] for name in ("Linear", "Logistic", "MAE")},
     **{f"_backward_{name}RegressionOutput": [({"grad_scale": 2.0}, [(3, 4), (3, 4)]), ({}, [(3,), (3, 1)])]
        for name in ("Linear", "Logistic", "MAE")},
     "_backward_SVMOutput": [
         ({"margin": 0.5, "regularization_coefficient": 2.0}, [CLASSES, (3, 7)]), ({"use_linear": True}, [CLASSES, (3, 7)]),
+    ],
+    "IdentityAttachKLSparseReg": [({"sparseness_target": 0.2, "penalty": 0.1}, [SHARES, (4,)]), ({}, [SHARES[:, :, 0, 0], (4,)]), ({}, [(0, 2), (2,)])],
+    "_backward_IdentityAttachKLSparseReg": [
+        ({"sparseness_target": 0.2, "penalty": 0.1}, [(3, 4, 2, 5), np.array([0.1, 0.5, 0.9, 0.2])]),
     ],
     "_backward_MakeLoss": [({"grad_scale": 3.0}, [(3, 4)]), ({"normalization": "batch"}, [(3, 4)])],
     "softmax_cross_entropy": [({}, [(3, 7), CLASSES])],
@@ -40,6 +45,14 @@ def bench() -> GpuBench:
 def test_every_loss_has_cases() -> None:
     paths = {"CTCLoss", "_backward_CTCLoss"}
     assert set(CASES) | paths == {name for name, make in KERNELS if make.startswith(("losses:", "ctc:"))}
+
+
+def test_averages_move_in_training_only(bench: GpuBench) -> None:
+    given = [SHARES, np.array([0.1, 0.5, 0.9, 0.2])]
+    for is_train in (True, False):
+        compare(
+            bench, "IdentityAttachKLSparseReg", {"momentum": 0.7}, given, is_train=is_train, requests=(WRITE,)
+        )
 
 
 @pytest.mark.parametrize("name", sorted(CASES)[:: 3 if FAKE else 1])

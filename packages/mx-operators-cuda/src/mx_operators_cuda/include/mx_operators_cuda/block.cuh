@@ -41,8 +41,8 @@ template <class V> __device__ inline Found<V> best(V value, int64 place) {
   return found;
 }
 
-__device__ inline int64 sum(int64 value) {
-  __shared__ int64 parts[kMost];
+template <class V> __device__ inline V sum(V value) {
+  __shared__ V parts[kMost];
   const unsigned own = threadIdx.x;
   parts[own] = value;
   __syncthreads();
@@ -50,7 +50,7 @@ __device__ inline int64 sum(int64 value) {
     if (own < half) parts[own] += parts[own + half];
     __syncthreads();
   }
-  const int64 found = parts[0];
+  const V found = parts[0];
   __syncthreads();  // all have read it
   return found;
 }
