@@ -22,14 +22,15 @@ inline std::chrono::steady_clock::time_point deadline(int64_t timeout_ns) noexce
   return steady_clock::now() + std::chrono::nanoseconds(ns);
 }
 
-// Looks for something again and again, ever less often; whether it came about in time.
+// Looks for something again and again, ever less often; whether it came about in time.  On a busy machine each `yield`
+// may take some ten milliseconds.
 template <class Condition>
 bool poll_until(std::chrono::steady_clock::time_point when, Condition condition) {
   for (int round = 0; !condition(); ++round) {
+    if (std::chrono::steady_clock::now() >= when) return condition();
     if (round < 50) {
       std::this_thread::yield();
     } else {
-      if (std::chrono::steady_clock::now() >= when) return condition();
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
   }

@@ -9,13 +9,14 @@ using namespace test;
 
 namespace {
 
-std::atomic<int> ended{0}, pause_ms{0};
+std::atomic<int> ended{0};
+std::atomic<bool> may_end{true};
 
 EngineOptions counting() {
   EngineOptions options;
   options.limits.compute = 2;
   options.thread_ends = [] {
-    sleep_ms(pause_ms);
+    while (!may_end) sleep_ms(1);
     ++ended;
   };
   return options;
@@ -43,10 +44,10 @@ void threads_that_end_late_are_told() {
   const Table table(counting());
   work(table);
   const int before = ended;
-  pause_ms = 300;
+  may_end = false;
   CHECK(!stop(table, 20) && ended == before);
+  may_end = true;
   CHECK(stop(table, 10'000) && ended == before + 1);
-  pause_ms = 0;
   work(table);
 }
 
