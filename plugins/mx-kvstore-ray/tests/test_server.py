@@ -170,6 +170,72 @@ def test_a_server_that_comes_back_holds_what_it_held(folder: Path, kind: str) ->
     run(program)
 
 
+@pytest.mark.parametrize("rounds", [0, 1, 2, 3])
+@pytest.mark.parametrize("early", [False, True])
+def test_sums_before_an_optimizer_and_changes_after_it_outlive_processes(
+    folder: Path, rounds: int, early: bool
+) -> None:
+    """Killed after each request, or after none; with a checkpoint at any moment, or with none."""
+
+    async def training(place: Path, kills: bool, checkpoint: int) -> list[float]:
+        job, step = Job(place), 0
+
+        async def passed() -> None:
+            nonlocal step
+            step += 1
+            if step == checkpoint:
+                job.server._journal.checkpoint(job.server._state())
+            if kills:
+                job.kill()
+
+        async def both(key: str, n: int) -> Any:
+            found = await asyncio.gather(*(job.push(rank, n, [n + rank, 2 * n], key) for rank in (0, 1)))
+            await passed()
+            assert found[0].tolist() == found[1].tolist()
+            return found[0].tolist()
+
+        optimizer = describe(mx.optimizer.create("sgd", learning_rate=0.5, momentum=0.5))
+        await job.init("v", [9, 9])
+        await passed()
+        for n in range(1, rounds + 1):
+            assert await both("v", n) == [2 * n + 1, 4 * n]
+        await job.ask(0, "optimizer", n=1, optimizer=optimizer)
+        await passed()
+        await job.init("w", [1, 1])
+        await passed()
+        for n in range(1, 4):
+            await both("w", n)
+            await both("v", rounds + n)
+        return [*(await job.ask(0, "pull", key="v")), *(await job.ask(1, "pull", key="w"))]
+
+    async def program() -> None:
+        alone = await training(folder / "alone", False, 0)
+        for checkpoint in range(1, rounds + 10) if early else (0,):
+            for kills in (False, True):
+                place = folder / f"{checkpoint}-{kills}"
+                assert await training(place, kills, checkpoint) == alone, (checkpoint, kills)
+                shutil.rmtree(place)
+
+    run(program)
+
+
+def test_a_sum_without_its_record_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def program() -> None:
+        job = Job(folder, 1)
+        await job.init("w", [1, 2])
+        for n in range(1, 6):
+            with monkeypatch.context() as patch:
+                patch.setattr(job.server._journal, "append", lambda *what: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    await job.push(0, n, [n, 100])
+            job.kill()
+            assert (await job.ask(0, "rounds"))["rounds"] == [n - 1]
+            assert (await job.ask(0, "pull", key="w")).tolist() == ([1, 2] if n == 1 else [n - 1, 7])
+            assert (await job.push(0, n, [n, 7])).tolist() == [n, 7]
+
+    run(program)
+
+
 def test_a_change_that_is_not_whole_is_no_change(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_FILE", 4096)
 
