@@ -10,6 +10,7 @@
 #include <tuple>
 #include <variant>
 
+#include "bindings_launch.hpp"
 #include "device_table.hpp"
 #include "gpu.hpp"
 #include "launch_plan.hpp"
@@ -207,7 +208,8 @@ PYBIND11_MODULE(_native, module) {
   py::class_<Kernel, std::shared_ptr<Kernel>>(module, "Kernel", py::module_local())
       .def("__init__", mx::init(&make_kernel), py::detail::is_new_style_constructor(),
            py::arg("name"), py::arg("image"))
-      .def_property_readonly("name", &Kernel::name);
+      .def_property_readonly("name", &Kernel::name)
+      .def("load", [](Kernel& self, int32_t gpu) { self.on(Gpu::at(gpu)); }, py::arg("gpu"));
 
   py::class_<Product, std::shared_ptr<Product>>(module, "Product", py::module_local())
       .def("__init__", mx::init(&make_product), py::detail::is_new_style_constructor(), py::arg("a"),
@@ -221,6 +223,7 @@ PYBIND11_MODULE(_native, module) {
              py::arg("scratch") = std::vector<size_t>{}, py::arg("random_blocks") = 0,
              py::arg("conditions") = std::vector<PyCondition>{}, py::arg("adds") = true, py::arg("counted") = none,
              "A plan (capsule mx.plan.v1) of kernels and products, one after another.");
+  register_launch(module);
   mx::refuse_uninitialised(module);
 }
 

@@ -78,6 +78,7 @@ constexpr unsigned kHostAllocPortable = 1;
   X(event_wait, "cuEventSynchronize", (Event event))                                               \
   X(module_load, "cuModuleLoadData", (Module * module, const void* image))                         \
   X(module_function, "cuModuleGetFunction", (Function * function, Module module, const char* name)) \
+  X(function_set, "cuFuncSetAttribute", (Function function, int attribute, int value))              \
   X(launch, "cuLaunchKernel",                                                                      \
     (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,       \
      unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** parameters,  \

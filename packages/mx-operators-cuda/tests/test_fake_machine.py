@@ -12,6 +12,7 @@ from testkit.fresh import IN_CI
 
 needs_arrays = pytest.mark.skipif(find_spec("mx_ndarray") is None, reason="mx-ndarray is not installed")
 needs_gluon = pytest.mark.skipif(find_spec("mx_gluon") is None, reason="mx-gluon is not installed")
+needs_stores = pytest.mark.skipif(find_spec("mx_kvstore") is None, reason="mx-kvstore is not installed")
 needs_graphs = pytest.mark.skipif(find_spec("mx_symbol") is None, reason="mx-symbol is not installed")
 
 
@@ -56,6 +57,18 @@ def test_every_type_and_case(name: str, machine: Machine) -> None:
 @pytest.mark.timeout(300)
 def test_code_in_python(machine: Machine) -> None:
     machine.check("python_code", FAKE_CUDA_DELAY="200")
+
+
+@needs_arrays
+@pytest.mark.timeout(300)
+def test_kernels_of_programs(machine: Machine) -> None:
+    machine.check("user_kernels", FAKE_CUDA_DELAY="200")
+
+
+@needs_stores
+@pytest.mark.timeout(300)
+def test_stores(machine: Machine) -> None:
+    machine.check("stores", FAKE_CUDA_MEMORY=str(64 << 20), FAKE_CUDA_DELAY="100")
 
 
 @needs_arrays

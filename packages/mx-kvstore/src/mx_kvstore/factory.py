@@ -13,9 +13,10 @@ from mx_core.exits import exits_refused
 from mx_kvstore.contract import KVStoreBase
 
 #: what to use for names of MXNet that need libraries of their own
-_INSTEAD = dict.fromkeys(
-    ("nccl", "horovod", "byteps"), "Use 'device', or 'dist_device_sync' for several machines"
-)
+_INSTEAD = {
+    **dict.fromkeys(("horovod", "byteps"), "Use 'device', or 'dist_device_sync' for several machines"),
+    "nccl": "Install mx-operators-cuda, or use 'device'",
+}
 
 
 def create(name: str = "local", engine: str | None = None) -> Any:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ from mx_kvstore.contract import KVStoreBase
 from mx_kvstore.keys import Given, Key, as_priority, pairs
 from mx_kvstore.reduction import Compressor, Placement, moved, reduced, sum_into
 from mx_kvstore.updater import Updater, load_states, updater_for
-from mx_ndarray import NDArray, autograd
+from mx_ndarray import NDArray, autograd, invoke_capsule, nd
 from mx_ndarray import priority as scheduled
 
 
@@ -48,6 +48,7 @@ class KVStore(KVStoreBase):
         self._placement = Placement()
         self._updater: Updater | None = None
         self._compressor: Compressor | None = None
+        self._collectives: Any = None
         #: of the call that is being served, under the lock
         self._priority = 0
         self._lock = ForkSafeLock()
@@ -105,7 +106,24 @@ class KVStore(KVStoreBase):
     def apply_and_pull(self, key: Key, total: NDArray, stored: NDArray, outs: list[NDArray]) -> None:
         """As `apply`, then copies the value to `outs`. A store may do both at once; `total` may be one of them."""
         self.apply(key, total, stored)
-        sum_into([stored], outs, self._priority)
+        self._spread(stored, outs, self._priority)
+
+    # ---- for packages of devices ----
+
+    def use_collectives(self, name: str, make: Callable[[Any], Any]) -> None:
+        """Makes a `device` store another one, called `name`, whose sums and copies over devices are a library's.
+
+        Parameters
+        ----------
+        name : str
+            What `type` says from now on.
+        make : callable
+            From the capsule of arrays, `mx.invoke.v1`, to an object with `reduce(arrays, target, priority)` and
+            `broadcast(source, targets, priority)`. They push one operation and return True, or return False for arrays
+            that they do not serve, which are then moved by copies. An operation reads all arrays before it writes one.
+        """
+        self._name, self._on_device = name, True
+        self._collectives = make(invoke_capsule())
 
     @property
     def priority(self) -> int:
@@ -218,7 +236,7 @@ class KVStore(KVStoreBase):
                 self._compressor = Compressor(made)
 
     def _compresses(self) -> bool:
-        return self._on_device
+        return self._on_device and self._collectives is None
 
     def set_updater(self, updater: Updater) -> None:
         """Calls `updater(key, sum of the pushed arrays, stored value)` at each push from now on.
@@ -295,7 +313,10 @@ class KVStore(KVStoreBase):
 
     def _push(self, given: Given, priority: int, outs: Mapping[Key, list[NDArray]] | None = None) -> None:
         """Pushes, and pulls to `outs` in the same operation where nothing comes between."""
-        plain = self._updater is None and self._compressor is None and type(self).apply is KVStore.apply
+        plain = (
+            self._updater is None and self._compressor is None and self._collectives is None
+            and type(self).apply is KVStore.apply
+        )  # fmt: skip
         for name, arrays in given:
             stored = self._home(name, arrays, priority)
             wanted = [] if outs is None else outs[name]
@@ -313,11 +334,20 @@ class KVStore(KVStoreBase):
         """The sum over this process's devices: what `apply` gets."""
         if self._compressor is not None:
             return self._compressor.reduced(name, arrays, context, priority)
+        if self._collectives is not None and len(arrays) > 1:
+            total = nd.empty(arrays[0].shape, ctx=context, dtype=arrays[0].dtype)
+            if self._collectives.reduce(arrays, total, priority):
+                return total
         return reduced(arrays, context, priority)
 
     def _pull(self, wanted: Given, priority: int) -> None:
         for name, arrays in wanted:
-            sum_into([self._values[name]], arrays, priority)
+            self._spread(self._values[name], arrays, priority)
+
+    def _spread(self, stored: NDArray, outs: list[NDArray], priority: int) -> None:
+        """Copies a value to arrays."""
+        if self._collectives is None or not self._collectives.broadcast(stored, outs, priority):
+            sum_into([stored], outs, priority)
 
     def _home(self, name: Key, arrays: list[NDArray], priority: int) -> NDArray:
         """The stored value; a `device` store moves it to its device at the first push."""

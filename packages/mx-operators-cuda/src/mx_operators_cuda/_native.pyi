@@ -57,6 +57,7 @@ class Kernel:
     def __init__(self, name: str, image: bytes) -> None: ...
     @property
     def name(self) -> str: ...
+    def load(self, gpu: int) -> None: ...
 
 class Product:
     def __init__(
@@ -89,3 +90,21 @@ def launch_plan(
     adds: bool = True,
     counted: tuple[int, int, int, Sequence[int]] | None = None,
 ) -> Any: ...
+def launch(
+    engine: Any,
+    invoke: Any,
+    kernel: Kernel,
+    *,
+    name: str,
+    gpu: int,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    shared_bytes: int,
+    arguments: Sequence[tuple[int, bool, int]],
+    priority: int,
+) -> None: ...
+def load_nccl(path: str) -> None: ...
+def nccl_version() -> int: ...
+def collective(
+    engine: Any, invoke: Any, *, reduces: bool, arrays: Sequence[int], root: int, priority: int
+) -> None: ...

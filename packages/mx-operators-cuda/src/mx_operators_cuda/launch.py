@@ -199,7 +199,7 @@ def _launch(launch: Launch, here: int) -> Any:
 
     blocks = launch.blocks(_native.Device.multiprocessors(here))
     parameters = list(map(_native_parameter, launch.parameters))
-    return _kernel(launch.source, _architecture(here)), blocks, launch.source.block, 0, parameters
+    return _kernel(launch.source, architecture(here)), blocks, launch.source.block, 0, parameters
 
 
 def _native_parameter(p: Parameter) -> tuple[int, int, int]:
@@ -222,7 +222,8 @@ def _specs(specs: Sequence[TensorSpec]) -> list[tuple[list[int], int]]:
 
 
 @lru_cache(maxsize=64)
-def _architecture(number: int) -> str:
+def architecture(number: int) -> str:
+    """Of the GPU with a number: `sm_90`."""
     from mx_operators_cuda import _native
 
     major, minor = _native.Device.capability(number)

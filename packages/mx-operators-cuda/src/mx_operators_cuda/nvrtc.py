@@ -107,6 +107,45 @@ def compile_kernel(
     CompileError  the source is refused
     MXNetError    NVRTC is not installed
     """
+    code, log, _ = _compile(text, name, architecture, options, ())
+    return Compiled(name, code, log)
+
+
+@lru_cache(maxsize=64)
+def compile_module(
+    text: str, architecture: str = ARCHITECTURE, options: tuple[str, ...] = (), exports: tuple[str, ...] = ()
+) -> tuple[bytes, dict[str, str]]:
+    """Compiles a source of the user's, of several kernels. Threads: any.
+
+    Parameters
+    ----------
+    text : str
+        CUDA C++.
+    architecture : str
+        `sm_90` for a CUBIN.
+    options : tuple of str
+        Further compiler options.
+    exports : tuple of str
+        Kernels that are not `extern "C"`, such as `scale<float>`.
+
+    Returns
+    -------
+    (bytes, dict of str to str)
+        Machine code, and the symbol of each of `exports`.
+
+    Raises
+    ------
+    CompileError  the source is refused, or has none of an export's name
+    MXNetError    NVRTC is not installed
+    """
+    code, _, symbols = _compile(text, "source", architecture, options, exports)
+    return code, symbols
+
+
+def _compile(
+    text: str, name: str, architecture: str, options: Sequence[str], exports: Sequence[str]
+) -> tuple[bytes, str, dict[str, str]]:
+    """Code, log, and the symbols of the exports."""
     nvrtc, program = library(), ctypes.c_void_p()
     files = headers()
     texts = (ctypes.c_char_p * len(files))(*(body.encode() for body in files.values()))
@@ -116,15 +155,24 @@ def compile_kernel(
     )
     _check(made)
     try:
-        flags = [f"-arch={architecture}".encode(), b"-std=c++17", *(o.encode() for o in options)]
+        for export in exports:
+            _check(nvrtc.nvrtcAddNameExpression(program, export.encode()))
+        standard = () if any(o.startswith(("-std", "--std")) for o in options) else ("-std=c++17",)
+        flags = [o.encode() for o in (f"-arch={architecture}", *standard, *options)]
         status = nvrtc.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
         log = _read(program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
         if status != 0:
             raise CompileError(f"[{name}] NVRTC, {architecture}: {_describe(status)}\n{log}")
         code = _read(program, "CUBIN" if architecture.startswith("sm_") else "PTX")
-        return Compiled(name, code, log)
+        return code, log, {export: _symbol(program, export) for export in exports}
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _symbol(program: ctypes.c_void_p, export: str) -> str:
+    found = ctypes.c_char_p()
+    _check(library().nvrtcGetLoweredName(program, export.encode(), ctypes.byref(found)))
+    return (found.value or b"").decode()
 
 
 def _read(program: ctypes.c_void_p, what: str) -> bytes:

@@ -16,6 +16,7 @@ MX_PLUGIN = PluginInfo(
     variables={
         "MX_CUDA_DRIVER": "path of the CUDA driver library, by default libcuda.so.1",
         "MX_CUBLAS": "path of cuBLAS, by default that of the nvidia-cublas wheel",
+        "MX_NCCL": "path of NCCL, by default that of the nvidia-nccl wheel",
         "MX_NVRTC": "path of NVRTC, by default that of the nvidia-cuda-nvrtc wheel",
         "MX_GPU_MEM_POOL_TYPE": "pool of GPU memory: Pooled, BestFit or Naive",
         "MXNET_GPU_MEM_POOL_RESERVE": "percent of a GPU's memory that pooled blocks leave free, 5 by default",
@@ -52,6 +53,12 @@ def mx_register_kernels(registry: Any) -> None:
     from mx_operators_cuda.register import register_kernels
 
     register_kernels(registry)
+
+
+@hookimpl
+def mx_register_kvstores(registry: Any) -> None:
+    """A store that sums over GPUs by NCCL."""
+    registry.add("nccl", "mx_operators_cuda.nccl:make_store")
 
 
 @hookimpl

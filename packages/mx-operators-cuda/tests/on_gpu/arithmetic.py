@@ -152,9 +152,7 @@ def test_a_matrix_that_is_not_finite_has_no_eigenvalues(bench: GpuBench) -> None
     for wrong in (np.nan, np.inf):
         case = make_case("_linalg_syevd", {}, [np.array([[1, 2], [wrong, 1]])])
         made = kernels.prepare(case.op, case.params, case.specs, case.outputs, bench.context)
-        found = bench.run(
-            made.plan, case.inputs, [np.zeros((2, 2)), np.zeros(2)], [WRITE] * 2
-        )
+        found = bench.run(made.plan, case.inputs, [np.zeros((2, 2)), np.zeros(2)], [WRITE] * 2)
         assert all(np.isnan(x).all() for x in found)
 
 

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operations on arrays that are no operators: kernels of the user, sums over GPUs.
+#include "bindings_launch.hpp"
+
+#include <pybind11/stl.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "direct_launch.hpp"
+#include "mx_core/pybind.hpp"
+#include "nccl.hpp"
+
+namespace mx::cuda {
+namespace {
+
+namespace py = pybind11;
+
+using Extents = std::array<uint32_t, 3>;
+// (handle of an array or 0, whether it is written, bits of a number)
+using PyArgument = std::tuple<uintptr_t, bool, uint64_t>;
+
+const mx_engine_api* engine_table(const py::object& capsule) {
+  return import_plugin_table<mx_engine_api>(capsule.ptr(), MX_ENGINE_CAPSULE, MX_ENGINE_MAJOR, MX_ENGINE_API_SIZE_1_0,
+                                            "mx-operators-cuda");
+}
+const mx_invoke_api* invoke_table(const py::object& capsule) {
+  return import_table<mx_invoke_api>(capsule.ptr(), MX_INVOKE_CAPSULE, MX_INVOKE_MAJOR, MX_INVOKE_MINOR,
+                                     "mx-operators-cuda");
+}
+
+void launch(const py::object& engine, const py::object& invoke, const std::shared_ptr<Kernel>& kernel,
+            const std::string& name, int32_t gpu, Extents grid, Extents block, uint32_t shared_bytes,
+            const std::vector<PyArgument>& arguments, int32_t priority) {
+  translated([&] {
+    const mx_engine_api* engine_api = engine_table(engine);
+    const mx_invoke_api* invoke_api = invoke_table(invoke);
+    DirectLaunch made{kernel, name, gpu, grid, block, shared_bytes, {}};
+    for (const auto& [handle, written, bits] : arguments) {
+      made.arguments.push_back({reinterpret_cast<mx_array*>(handle), written, bits});
+    }
+    const GilRelease released;
+    push(engine_api, invoke_api, std::move(made), priority);
+  });
+}
+
+void collective(const py::object& engine, const py::object& invoke, bool reduces, const std::vector<uintptr_t>& handles,
+                uintptr_t root, int32_t priority) {
+  translated([&] {
+    const mx_engine_api* engine_api = engine_table(engine);
+    const mx_invoke_api* invoke_api = invoke_table(invoke);
+    std::vector<mx_array*> arrays;
+    for (const uintptr_t handle : handles) arrays.push_back(reinterpret_cast<mx_array*>(handle));
+    const GilRelease released;
+    push(engine_api, invoke_api, reduces ? Collective::kReduce : Collective::kBroadcast, arrays,
+         reinterpret_cast<mx_array*>(root), priority);
+  });
+}
+
+}  // namespace
+
+void register_launch(py::module_& module) {
+  module.def("launch", &launch, py::arg("engine"), py::arg("invoke"), py::arg("kernel"), py::kw_only(),
+             py::arg("name"), py::arg("gpu"), py::arg("grid"), py::arg("block"), py::arg("shared_bytes"),
+             py::arg("arguments"), py::arg("priority"), "Pushes a launch of a kernel on arrays; returns at once.");
+  module.def("load_nccl", &load_nccl, py::arg("path"), "Loads NCCL, once per process.");
+  module.def("nccl_version", &nccl_version, "22809 is 2.28.9.");
+  module.def("collective", &collective, py::arg("engine"), py::arg("invoke"), py::kw_only(), py::arg("reduces"),
+             py::arg("arrays"), py::arg("root"), py::arg("priority"),
+             "Pushes the sum of arrays of different GPUs to `root`, or copies of it to them; returns at once.");
+}
+
+}  // namespace mx::cuda
