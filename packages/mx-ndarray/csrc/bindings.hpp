@@ -173,7 +173,7 @@ struct PythonFunction {
 // Functions of mx_ndarray that native code calls on slow paths, given once by `configure`.
 struct Hooks {
   PyTypeObject* array_class = nullptr;
-  PythonFunction prepare;        // (property, params, shapes, types, outputs, context, is_train) -> call capsule
+  PythonFunction prepare;        // (property, params, shapes, types, outputs, context, is_train) -> Prepared
   PythonFunction bind;           // (property, args, kwargs) -> Binding
   PythonFunction scalar_params;  // (property, value) -> params
   PythonFunction shaped_params;  // (property, shape, dtype code or -1) -> params

@@ -26,12 +26,6 @@ py::tuple describe(Array* const* arrays, uint32_t n) {
   return specs;
 }
 
-Ref<Call> call_from(const py::handle& capsule) {
-  auto* call = static_cast<Call*>(PyCapsule_GetPointer(capsule.ptr(), kCallCapsule));
-  if (call == nullptr) throw PythonErrorSet{};
-  return Ref<Call>::share(call);
-}
-
 GradientEntry entry_from(const py::handle& entry) {
   if (entry.is_none()) return {};
   const py::tuple fields(py::reinterpret_borrow<py::object>(entry));
@@ -112,13 +106,18 @@ class Library final : public OperatorLibrary {
 
 std::vector<TensorSpec> specs_from(const py::sequence& specs) {
   std::vector<TensorSpec> made;
+  made.reserve(specs.size());
   for (const py::handle item : specs) {
     const py::sequence pair = py::reinterpret_borrow<py::sequence>(item);
-    TensorSpec spec;
-    spec.shape = shape_of(pair[0]);
-    spec.dtype = pair[1].cast<int32_t>();
-    made.push_back(std::move(spec));
+    made.push_back({shape_of(pair[0]), pair[1].cast<int32_t>()});
   }
+  return made;
+}
+
+std::vector<TensorSpec> specs_of(Array* const* arrays, uint32_t n) {
+  std::vector<TensorSpec> made;
+  made.reserve(n);
+  for (uint32_t i = 0; i < n; ++i) made.push_back({arrays[i]->shape(), arrays[i]->dtype()});
   return made;
 }
 
@@ -142,39 +141,50 @@ struct CallFacts {
   std::vector<uint32_t> shape_only;
 };
 
-py::object make_call(const CallFacts& facts, std::pair<int32_t, int32_t> context,
-                     const py::sequence& inputs, const py::sequence& outputs, std::string kernel,
-                     uint64_t random_blocks, const py::object& plan, const py::object& function) {
+// What a new signature was prepared to, besides the facts.
+struct Prepared {
+  std::string kernel;
+  uint64_t random_blocks;
+  py::object plan;      // capsule MX_PLAN_CAPSULE, or None
+  py::object function;  // a kernel in Python, where there is no plan
+};
+
+Ref<Call> new_call(const CallFacts& facts, mx_context context, std::vector<TensorSpec> inputs,
+                   std::vector<TensorSpec> outputs, Prepared prepared) {
   Ref<Call> call = Ref<Call>::adopt(new Call);
   const mx_engine_api* engine = Runtime::instance().engine();
   call->name = engine->intern(engine->self, facts.name.c_str());
-  call->context = {context.first, context.second};
-  call->inputs = specs_from(inputs);
-  call->outputs = specs_from(outputs);
+  call->context = context;
+  call->inputs = std::move(inputs);
+  call->outputs = std::move(outputs);
   call->visible_outputs = facts.visible_outputs;
   call->mutated = facts.mutated;
   call->inplace = facts.inplace;
   call->n_scalars = facts.n_scalars;
-  call->random_blocks = random_blocks;
+  call->random_blocks = prepared.random_blocks;
   call->dynamic_output = facts.dynamic_output;
   if (!facts.shape_only.empty()) {
     call->shape_only.assign(call->inputs.size(), false);
     for (const uint32_t i : facts.shape_only) call->shape_only.at(i) = true;
   }
-  call->kernel = std::move(kernel);
+  call->kernel = std::move(prepared.kernel);
   check_indices(facts.name, *call);
-  if (!plan.is_none()) {
+  if (!prepared.plan.is_none()) {
     // mx_core.kernels has checked it.
-    auto* native = static_cast<mx_plan*>(PyCapsule_GetPointer(plan.ptr(), MX_PLAN_CAPSULE));
+    auto* native = static_cast<mx_plan*>(PyCapsule_GetPointer(prepared.plan.ptr(), MX_PLAN_CAPSULE));
     if (native == nullptr) throw PythonErrorSet{};
     native->retain(native);
     call->plan = native;
     if (native->random_blocks != 0) call->random_blocks = native->random_blocks;
   } else {
-    call->foreign = python_kernel(function);
+    call->foreign = python_kernel(std::move(prepared.function));
     call->inplace.clear();  // results of a Python function may be views of its inputs
   }
   call->seal();
+  return call;
+}
+
+py::object capsule_of(Ref<Call> call) {
   PyObject* capsule = owned(PyCapsule_New(call.get(), kCallCapsule, [](PyObject* object) {
     static_cast<Call*>(PyCapsule_GetPointer(object, kCallCapsule))->release();
   }));
@@ -248,9 +258,13 @@ Ref<Call> PyOperator::prepare(const Signature& signature) {
   const py::object outputs = signature.n_outputs == 0
                                  ? py::object(py::none())
                                  : py::object(describe(signature.outputs, signature.n_outputs));
-  return call_from(hooks().prepare(
-      property, static_cast<PyParams*>(signature.params)->instance, shapes, types, outputs,
-      py::make_tuple(signature.context.type, signature.context.id), signature.is_train));
+  const py::tuple made(hooks().prepare(property, static_cast<PyParams*>(signature.params)->instance, shapes,
+                                       types, outputs,
+                                       py::make_tuple(signature.context.type, signature.context.id),
+                                       signature.is_train));
+  return new_call(made[0].cast<const CallFacts&>(), signature.context, specs_of(signature.inputs, n),
+                  specs_from(made[1]),
+                  {made[2].cast<std::string>(), made[3].cast<uint64_t>(), made[4], made[5]});
 }
 
 std::unique_ptr<Gradient> PyOperator::make_gradient(Params& params) {
@@ -312,7 +326,8 @@ void register_operator(py::module_& module) {
          const py::sequence& outputs, std::string kernel, uint64_t random_blocks,
          const py::object& plan, const py::object& function) {
         return translated([&] {
-          return make_call(facts, context, inputs, outputs, std::move(kernel), random_blocks, plan, function);
+          return capsule_of(new_call(facts, {context.first, context.second}, specs_from(inputs), specs_from(outputs),
+                                     {std::move(kernel), random_blocks, plan, function}));
         });
       },
       py::arg("facts"), py::arg("context"), py::arg("inputs"), py::arg("outputs"), py::arg("kernel"),

@@ -273,13 +273,18 @@ def prepare(
     outputs: Sequence[Spec] | None,
     context: tuple[int, int],
     is_train: bool,
-) -> object:
-    """Infers outputs and prepares the call of a new signature; native code calls this.
+) -> tuple[_core.CallFacts, list[Spec], str, int, object, kernels.PythonKernel | None]:
+    """Infers outputs and prepares the kernel of a new signature; native code calls this and makes the call.
 
     Parameters
     ----------
     inputs, types : shape and type code of each input
     outputs : shape and type code of the given visible ones, or None
+
+    Returns
+    -------
+    What no shape changes, shape and type code of each output, what messages call the kernel, how many random blocks a
+    run takes, and the kernel: a plan, or a Python function.
     """
     given = None if outputs is None else tuple([dtype for _, dtype in outputs])
     rule = _rule(op, vars(params).get(_ALIKE, params), types, given, context)
@@ -301,7 +306,8 @@ def prepare(
     made_specs = [TensorSpec(shape, dtype) for shape, dtype in made]
     prepared = _prepared(op, params, given_specs, made_specs, rule.context, is_train)
     blocks = op.random_blocks(params, [shape for shape, _ in made]) if rule.draws else 0
-    return _made(rule.facts, list(zip(inputs, types, strict=True)), made, context, blocks, prepared)
+    kernel = _title(prepared.variant, prepared.plugin)
+    return rule.facts, made, kernel, blocks, prepared.plan, prepared.function
 
 
 def _complete(op: Operator, name: str, shape: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -360,7 +366,9 @@ def prepare_call(
     given = [(spec.shape, spec.dtype) for spec in inputs]
     made = [(spec.shape, spec.dtype) for spec in outputs]
     blocks = op.random_blocks(params, [shape for shape, _ in made])
-    return _made(_facts(op, params), given, made, place, blocks, prepared)
+    kernel = _title(prepared.variant, prepared.plugin)
+    plan, function = prepared.plan, prepared.function
+    return _core.make_call(_facts(op, params), place, given, made, kernel, blocks, plan, function)
 
 
 def _prepared(
@@ -384,19 +392,6 @@ def _prepared(
             f"which cannot reach the memory of {ctx}{_CURE}"
         )
     return prepared
-
-
-def _made(
-    facts: _core.CallFacts,
-    inputs: list[Spec],
-    outputs: list[Spec],
-    place: tuple[int, int],
-    random_blocks: int,
-    prepared: kernels.Prepared,
-) -> object:
-    kernel = _title(prepared.variant, prepared.plugin)
-    plan, function = prepared.plan, prepared.function
-    return _core.make_call(facts, place, inputs, outputs, kernel, random_blocks, plan, function)
 
 
 @lru_cache(maxsize=4096)
