@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "convolution/pointwise.hpp"
 
+#include "matmul/product_step.hpp"
 #include "norm/channel_loops.hpp"
 
 namespace mx::cpu {
@@ -39,15 +40,12 @@ void sum_images(const float* parts, float* result, int64_t n, int64_t size) {
 }
 
 // weight_grad = sum over images of out_grad x data transposed.
-void weight_gradient(ProgramBuilder& builder, const MemoryDesc& x, const MemoryDesc& y, Slot out_grad,
-                     const MemoryDesc& weight) {
+void weight_gradient(ProgramBuilder& builder, const MemoryDesc& x, Slot out_grad, const MemoryDesc& weight) {
   const Dims dims = weight.get_dims();
   const int64_t n = x.get_dims()[0], size = dims[1] * dims[2];
   const MemoryDesc transposed_view = x.permute_axes({0, 2, 1}), parts = plain({n, dims[1], dims[2]}, DataType::f32);
   const Slot grad = builder.output(1, weight), made = builder.target(grad, parts);
-  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), y, transposed_view, parts, ProgramBuilder::attributes()),
-               {{DNNL_ARG_SRC, out_grad}, {DNNL_ARG_WEIGHTS, builder.input(1, transposed_view)}, {DNNL_ARG_DST, made}},
-               needed_by(1));
+  add_product(builder, out_grad, builder.input(1, transposed_view), made, -1, needed_by(1));
   if (made == grad) return;
   builder.host(
       [=](void* const* slots, const Call&) {
@@ -83,9 +81,7 @@ PlanPtr pointwise_convolution(const Signature& signature, const ConvolutionShape
   const MemoryDesc x = images(shape.data), w = filters(shape.weight), y = images(shape.out);
   ProgramBuilder builder(signature, shape.cost());
   const Slot out = builder.output(0, y);
-  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), w, x, y, ProgramBuilder::attributes()),
-               {{DNNL_ARG_SRC, builder.input(1, w)}, {DNNL_ARG_WEIGHTS, builder.input(0, x)}, {DNNL_ARG_DST, out}},
-               needed_by(0));
+  add_product(builder, builder.input(1, w), builder.input(0, x), out, -1, needed_by(0));
   if (signature.inputs.size() == 3) {
     const Slot bias = builder.input(2, plain(signature.inputs[2].shape, DataType::f32));
     builder.host(
@@ -110,11 +106,8 @@ PlanPtr pointwise_backward(const Signature& signature, const ConvolutionShape& s
   ProgramBuilder builder(signature, cost);
   const Slot out_grad = builder.input(0, y);
   const MemoryDesc transposed_view = w.permute_axes({0, 2, 1});
-  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), transposed_view, y, x, ProgramBuilder::attributes()),
-               {{DNNL_ARG_SRC, builder.input(2, transposed_view)}, {DNNL_ARG_WEIGHTS, out_grad},
-                {DNNL_ARG_DST, builder.output(0, x)}},
-               needed_by(0));
-  weight_gradient(builder, x, y, out_grad, w);
+  add_product(builder, builder.input(2, transposed_view), out_grad, builder.output(0, x), -1, needed_by(0));
+  weight_gradient(builder, x, out_grad, w);
   if (signature.outputs.size() == 3) {
     const Slot bias_grad = builder.output(2, plain(signature.outputs[2].shape, DataType::f32));
     builder.host(

@@ -4,6 +4,7 @@
 // as inner products on packed weights, which would have to be packed for every call.
 #include "matmul/matmul.hpp"
 #include "matmul/matmul_loops.hpp"
+#include "matmul/product_step.hpp"
 #include "norm/channel_loops.hpp"
 #include "onednn/primitive_program.hpp"
 
@@ -80,17 +81,9 @@ PlanPtr fully_connected(const Signature& signature) {
     return few_rows<BFloat16>(signature, s);
   }
   ProgramBuilder builder(signature, s.cost(1));
-  ProgramBuilder::Arguments arguments = {{DNNL_ARG_SRC, builder.input(0, s.data())},
-                                         {DNNL_ARG_WEIGHTS, builder.input(1, transposed(s.weight()))},
-                                         {DNNL_ARG_DST, builder.output(0, s.out())}};
-  MemoryDesc bias;
-  if (signature.inputs.size() == 3) {
-    bias = plain({1, s.hidden}, s.type);
-    arguments.emplace_back(DNNL_ARG_BIAS, builder.input(2, bias));
-  }
-  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), s.data(), transposed(s.weight()), bias, s.out(),
-                                            ProgramBuilder::attributes()),
-               std::move(arguments), needed_by(0));
+  const Slot data = builder.input(0, s.data()), weight = builder.input(1, transposed(s.weight()));
+  const Slot bias = signature.inputs.size() == 3 ? builder.input(2, plain({1, s.hidden}, s.type)) : -1;
+  add_product(builder, data, weight, builder.output(0, s.out()), bias, needed_by(0));
   return builder.build();
 }
 
@@ -100,15 +93,9 @@ PlanPtr fully_connected_backward(const Signature& signature) {
   const Sizes s(signature.inputs[1], signature.inputs[2]);
   ProgramBuilder builder(signature, s.cost(2));
   const Slot out_grad = builder.input(0, s.out());
-  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), s.out(), s.weight(), s.data(), ProgramBuilder::attributes()),
-               {{DNNL_ARG_SRC, out_grad}, {DNNL_ARG_WEIGHTS, builder.input(2, s.weight())},
-                {DNNL_ARG_DST, builder.output(0, s.data())}},
-               needed_by(0));
-  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), transposed(s.out()), s.data(), s.weight(),
-                                            ProgramBuilder::attributes()),
-               {{DNNL_ARG_SRC, builder.input(0, transposed(s.out()))}, {DNNL_ARG_WEIGHTS, builder.input(1, s.data())},
-                {DNNL_ARG_DST, builder.output(1, s.weight())}},
-               needed_by(1));
+  add_product(builder, out_grad, builder.input(2, s.weight()), builder.output(0, s.data()), -1, needed_by(0));
+  add_product(builder, builder.input(0, transposed(s.out())), builder.input(1, s.data()),
+              builder.output(1, s.weight()), -1, needed_by(1));
   if (signature.outputs.size() == 3) {
     const MemoryDesc wide = plain({s.rows, s.hidden}, DataType::f32), sums = plain({s.hidden}, DataType::f32);
     const Slot heads = builder.as(out_grad, wide, needed_by(2));

@@ -6,6 +6,7 @@
 
 #include "matmul/matmul.hpp"
 #include "matmul/matmul_loops.hpp"
+#include "matmul/product_step.hpp"
 #include "onednn/primitive_program.hpp"
 
 namespace mx::cpu {
@@ -72,10 +73,7 @@ Slot product(ProgramBuilder& builder, const Operand& a, const Operand& b, int ou
     builder.host(tiny_product(left, a, right, b, slot, c), {left, right, slot}, needed_by(output));
     return slot;
   }
-  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), x, y, z, ProgramBuilder::attributes()),
-               {{DNNL_ARG_SRC, builder.input(a.input, x)}, {DNNL_ARG_WEIGHTS, builder.input(b.input, y)},
-                {DNNL_ARG_DST, slot}},
-               needed_by(output));
+  add_product(builder, builder.input(a.input, x), builder.input(b.input, y), slot, -1, needed_by(output));
   return slot;
 }
 

@@ -35,14 +35,20 @@ class PrimitiveProgram final : public Plan {
   // Everything one run needs to write to; owned by one thread at a time.
   struct Frame {
     std::vector<dnnl::stream> streams;  // per member of a step
-    std::vector<dnnl::memory> memories;  // per slot
+    std::vector<dnnl::memory> memories;  // per slot, of those that primitives take
     std::vector<void*> data;             // per slot
     std::vector<std::vector<std::vector<dnnl_exec_arg_t>>> arguments;  // per step and member
   };
 
   Frame make_frame() const {
     Frame frame;
-    for (const SlotInfo& slot : slots_) frame.memories.push_back({slot.desc, cpu_engine(), DNNL_MEMORY_NONE});
+    frame.memories.resize(slots_.size());
+    for (const Step& step : steps_)
+      for (const auto& member : step.members)
+        for (const auto& argument : member.arguments) {
+          const auto slot = static_cast<size_t>(argument.second);
+          if (!frame.memories[slot]) frame.memories[slot] = {slots_[slot].desc, cpu_engine(), DNNL_MEMORY_NONE};
+        }
     frame.data.resize(slots_.size());
     for (const Step& step : steps_) {
       auto& made = frame.arguments.emplace_back();
@@ -69,7 +75,8 @@ class PrimitiveProgram final : public Plan {
         case Kind::scratch: data = scratch + slot.offset; break;
       }
       frame.data[i] = data;
-      demand(dnnl_memory_set_data_handle(frame.memories[i].get(), data), "cannot bind an argument");
+      if (frame.memories[i])
+        demand(dnnl_memory_set_data_handle(frame.memories[i].get(), data), "cannot bind an argument");
     }
   }
 

@@ -36,6 +36,7 @@ class ProgramBuilder {
   Slot input(int index, const MemoryDesc& desc, size_t offset = 0);
   Slot output(int index, const MemoryDesc& desc, size_t offset = 0);
   Slot scratch(const MemoryDesc& desc);
+  const MemoryDesc& desc(Slot slot) const { return slots_[static_cast<size_t>(slot)].desc; }
 
   // A primitive with its arguments.
   struct Member {

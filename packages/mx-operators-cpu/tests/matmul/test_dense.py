@@ -61,6 +61,20 @@ def test_batch_dot(rng: np.random.Generator, batch: int, transpose_a: bool, tran
 
 
 @pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize(
+    "sizes", [(1, 33, 40, 50), (3, 33, 40, 50), (3, 1, 200, 300), (2, 300, 200, 1), (2, 90, 1, 200)]
+)
+def test_batches_of_any_size(
+    rng: np.random.Generator, sizes: tuple[int, int, int, int], transpose_a: bool, transpose_b: bool
+) -> None:
+    batch, m, k, n = sizes
+    lhs, rhs = (k, m) if transpose_a else (m, k), (n, k) if transpose_b else (k, n)
+    attrs = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+    layer_plans.verify("batch_dot", attrs, _normal(rng, (batch, *lhs), (batch, *rhs)), atol=1e-4)
+
+
+@pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("alpha", [1.0, -2.5])
 def test_gemm(rng: np.random.Generator, alpha: float, transpose_a: bool) -> None:
     lhs = (2, 6, 4) if transpose_a else (2, 4, 6)
