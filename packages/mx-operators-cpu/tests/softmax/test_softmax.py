@@ -24,6 +24,24 @@ def test_softmax(rng: np.random.Generator, name: str, shape: tuple[int, ...], ax
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((70, 5), 1), ((5, 64, 3), 1), ((5, 65, 3), 1), ((130, 2, 15), 1),
+        ((2, 9, 16), 1), ((3, 7, 131), 1), ((3000, 17), 0),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("temperature", [None, -0.5])
+def test_columns(
+    rng: np.random.Generator, name: str, shape: tuple[int, ...], axis: int, temperature: float | None
+) -> None:
+    data = (4 * rng.standard_normal(shape)).astype(np.float32)
+    data[0] += 1e4
+    attrs = {"axis": axis} if temperature is None else {"axis": axis, "temperature": temperature}
+    layer_plans.verify(name, attrs, [data], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("temperature", [None, 0.5, -1.5])
