@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One step's exchange of the 161 gradients of ResNet-50, 102 MB, between two workers on one machine.
 
-Each key is pushed and pulled by itself. The limits run in the same rounds: a copy of as many bytes by both workers at
-once, and MPI's own allreduce of one array. With servers the limit is four copies and two sums. With
-MX_BENCH_MXNET_PYTHON, an interpreter that has MXNet, its parameter servers (ps-lite) do the same in the same minute;
-with MX_BENCH_TORCH_PYTHON, one that has PyTorch, Gloo sums one array.
+Each key is pushed and pulled by itself; workers alone also only sum, as trainings do that update by themselves. The
+limits run in the same rounds: a copy of as many bytes by both workers at once, and MPI's own allreduce of one array.
+With servers the limit is four copies and two sums. With MX_BENCH_MXNET_PYTHON, an interpreter that has MXNet, its
+parameter servers (ps-lite) do the same in the same minute; with MX_BENCH_TORCH_PYTHON, one that has PyTorch, Gloo sums
+one array.
 
 Overlap: a device, which takes no processor time, computes one gradient after the other, from the last layer to the
 first, in as much time as the exchange takes alone. The baseline is the longer of the two.
@@ -192,6 +193,11 @@ def worker() -> None:
             store.pushpull(key, gradient, out=out, priority=-key)
         mx.nd.waitall()
 
+    def sums() -> None:
+        for key, (gradient, out) in enumerate(zip(gradients, outs, strict=True)):
+            store.sum(key, gradient, out=out, priority=-key)
+        mx.nd.waitall()
+
     def backward() -> None:
         device.seconds = 1e-3 * statistics.median(taken["store"])
         device.backward()
@@ -204,6 +210,7 @@ def worker() -> None:
     alone: dict[str, Callable[[], object]] = {
         "copy": lambda: np.copyto(other, flat),
         "MPI allreduce": allreduce,
+        "sums": sums,
     }
     limits = {"copies and sums": server_limit(size)} if servers else alone
     found = timed(store, {**limits, "store": exchange, "backward": backward, "overlap": overlap}, taken)
@@ -224,9 +231,11 @@ def main() -> None:
     for case, options in (("workers alone", ()), ("2 servers", ("-s", "2"))):
         taken = slowest(launched(WORKERS, options, [os.path.abspath(__file__), "--worker"]))
         name, times = f"dist_sync, {case}", taken.pop("store")
-        backward, overlap = taken.pop("backward"), taken.pop("overlap")
+        backward, overlap, sums = taken.pop("backward"), taken.pop("overlap"), taken.pop("sums", None)
         for baseline, others in taken.items():
             compare(name, times, baseline, others)
+            if sums is not None:
+                compare(f"{name}, sums only", sums, baseline, others)
         value = statistics.median(times)
         for baseline, time_of in theirs.items():
             record(name, value, "ms", baseline=baseline, ratio=time_of / value)

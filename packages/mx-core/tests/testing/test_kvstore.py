@@ -64,6 +64,9 @@ class Store:
         for target in listed(targets):
             target.values[...] = self.find(key)
 
+    def sum(self, *arguments, **named):
+        self.pushpull(*arguments, **named)
+
     def pushpull(self, keys, values, out=None, priority=0):
         if not isinstance(keys, list):
             keys, values, out = [keys], [values], None if out is None else [out]

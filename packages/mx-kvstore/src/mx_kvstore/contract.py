@@ -18,7 +18,7 @@ class KVStoreBase(ABC):
     """Values by key, shared by the devices of a worker and by the workers.
 
     A store implements `broadcast`, `pushpull`, `type`, `rank` and `num_workers`, and `barrier` if it has several
-    workers. `Module` and `Trainer` sum gradients by `pushpull` and update by themselves. A store that runs the
+    workers. `Module` and `Trainer` sum gradients by `sum` and update by themselves. A store that runs the
     optimizer where the values are says so by `is_capable` and implements `set_optimizer`, `save_optimizer_states` and
     `load_optimizer_states`, too. `init`, `push` and `pull` are for loops of a user's own; a store has all three or
     none. What a store does not implement is an `MXNetError` that names the store.
@@ -71,6 +71,14 @@ class KVStoreBase(ABC):
         With an optimizer set, it is given the sum as gradient, and the new value is what is copied. Arrays of
         `value` that are not in `out` stay as they are.
         """
+
+    def sum(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """As `pushpull`, but nobody pulls the result: a store may leave its own value as it is, and writes less.
+
+        It is for gradients whose optimizer does not run in the store. What the value is afterwards is not defined. All
+        workers call the same one of both.
+        """
+        self.pushpull(key, value, out=out, priority=priority)
 
     @property
     @abstractmethod

@@ -12,7 +12,7 @@ from mx_kvstore import KVStore
 from mx_kvstore.arrays import beside, check_compressed, in_main_memory
 from mx_kvstore.compression import Compression
 from mx_kvstore.exchange import text_of
-from mx_kvstore.keys import Given, Key
+from mx_kvstore.keys import Given, Key, as_priority, pairs
 from mx_kvstore.reduction import in_host_memory
 from mx_kvstore_mpi import world
 from mx_kvstore_mpi.agreement import Told, check_draws_nothing, digest, of_optimizer, of_rates, of_states
@@ -45,7 +45,9 @@ class SyncStore(KVStore):
         self._compression: Compression | None = None
         self._residuals: dict[Any, NDArray] = {}
         #: what was told of the last push of a key, and with which settings
-        self._tellings: dict[Any, tuple[tuple[Compression | None, Told], tuple[str, int]]] = {}
+        self._tellings: dict[Any, tuple[tuple[str, Compression | None, Told], tuple[str, int]]] = {}
+        #: `"sum"` while `sum` is being served, under the lock
+        self._doing = "push"
 
     @property
     def rank(self) -> int:
@@ -126,6 +128,19 @@ class SyncStore(KVStore):
         if host is not stored:
             host.copyto(stored)
 
+    def sum(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """As the contract says. Of arrays in main memory it writes the sums to `out` and nowhere else."""
+        given, priority = pairs(key, value, "value"), as_priority(priority)
+        wanted = dict(given if out is None else pairs(key, out, "out"))
+        with self._lock:
+            self._check_pushed("sum", given)
+            self._check_pulled("sum", list(wanted.items()))
+            self._doing = "sum"
+            try:
+                self._push(given, priority, wanted)
+            finally:
+                self._doing = "push"
+
     def _push(self, given: Given, priority: int, outs: Mapping[Key, list[NDArray]] | None = None) -> None:
         """As the base, but a sum that needs no other operation than its own is pushed with nothing around it."""
         for name, arrays in given:
@@ -136,7 +151,8 @@ class SyncStore(KVStore):
             stored = self._home(name, arrays, priority)
             if all(_alike(array, stored) for array in (arrays[0], *wanted)):
                 self._check()
-                told, targets = self._told(name, stored), (self._target(name, stored), *wanted)
+                kept = [] if self._doing == "sum" else [self._target(name, stored)]
+                told, targets = self._told(name, stored), (*kept, *wanted)
                 self._rounds.sum(self._numbers[name], told, arrays[0], targets, priority)
             else:
                 super()._push([(name, arrays)], priority, outs)
@@ -170,11 +186,13 @@ class SyncStore(KVStore):
 
     def _told(self, key: Any, stored: NDArray) -> tuple[str, int]:
         """What a push is, for messages, and the number by which workers compare it."""
-        settings = self._compression, () if self._updater is None else of_rates(self._updater)
+        rates = () if self._updater is None else of_rates(self._updater)
+        settings = self._doing, self._compression, rates
         known = self._tellings.get(key)
         if known is None or known[0] != settings:
             told = (
-                f"the push of key {key!r}", *_form(stored), f"compression {_settings(settings[0])}", *settings[1]
+                f"the {self._doing} of key {key!r}", *_form(stored),
+                f"compression {_settings(self._compression)}", *rates,
             )  # fmt: skip
             known = self._tellings[key] = settings, (text_of(told), digest(told))
         return known[1]

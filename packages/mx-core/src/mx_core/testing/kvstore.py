@@ -75,7 +75,7 @@ class KVStoreContract:
 
     #: what every store has
     required = (
-        "type", "rank", "num_workers", "broadcast", "pushpull", "is_capable", "barrier", "set_optimizer",
+        "type", "rank", "num_workers", "broadcast", "pushpull", "sum", "is_capable", "barrier", "set_optimizer",
         "save_optimizer_states", "load_optimizer_states", "set_gradient_compression", "init", "push", "pull",
         "row_sparse_pull",
     )  # fmt: skip
@@ -172,6 +172,20 @@ class KVStoreContract:
         store.pushpull("k", values)
         for value in values:
             self._expect(value, 9 * store.num_workers)
+
+    @within(TIMEOUT)
+    def test_sum_gives_the_sum_and_may_keep_it(self) -> None:
+        store = self._begun()
+        outs = [self._full(0), self._full(0)]
+        store.sum("k", [self._full(2), self._full(5)], out=outs, priority=-1)
+        values = [self._full(1), self._full(2)]
+        store.sum(["k"], [values])  # in place
+        out = self._full(0)
+        store.pushpull("k", self._full(4), out=out)
+        for array, value in ((outs[0], 7), (outs[1], 7), (values[0], 3), (values[1], 3), (out, 4)):
+            self._expect(array, value * store.num_workers)
+        with raises(MXNetError, "missing"):
+            store.sum("missing", self._full(0))
 
     @within(TIMEOUT)
     def test_pushed_arrays_are_left_alone(self) -> None:

@@ -409,7 +409,10 @@ class Trainer:
             if any(fresh):
                 for grad in (grad for grad, is_fresh in zip(grads, fresh, strict=True) if not is_fresh):
                     grad[:] = 0  # left over from another step
-            self._kvstore.pushpull(i, grads, out=weights if self._update_on_kvstore else None, priority=-i)
+            if self._update_on_kvstore:
+                self._kvstore.pushpull(i, grads, out=weights, priority=-i)
+            else:
+                self._kvstore.sum(i, grads, priority=-i)
 
     def _given_to(self, store: KVStoreBase) -> Container[int]:
         """Parameters whose gradients a store gets: in a step those that it updates."""

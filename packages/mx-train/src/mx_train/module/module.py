@@ -412,7 +412,7 @@ class Module(PrivateNames, BaseModule):
         kvstore : str, `mx_kvstore.KVStoreBase` or None
             A store that is capable of `optimizer` runs it, unless MXNET_UPDATE_ON_KVSTORE is 0 or it is a
             `local` one with a parameter of more than 2**24 elements. With any other, gradients are summed by
-            `pushpull` and this module updates.
+            its `sum` and this module updates.
         optimizer : str or Optimizer
             An instance keeps its own `rescale_grad`; a warning says so if that is another factor.
         """

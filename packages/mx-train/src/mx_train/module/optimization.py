@@ -132,7 +132,7 @@ class Optimization:
     def _sum(self, key: int, grads: Sequence[NDArray]) -> NDArray:
         """The gradients of all contexts, and of all workers of a store, on the first context."""
         if self.store is not None:
-            self.store.pushpull(self._key(key), grads, priority=-key)
+            self.store.sum(self._key(key), grads, priority=-key)
             return grads[0]
         if len(grads) == 1:
             return grads[0]

@@ -77,7 +77,7 @@ def _update_params(
         if not given:
             continue
         if kvstore is not None:
-            kvstore.pushpull(index if param_names is None else param_names[index], given, priority=-index)
+            kvstore.sum(index if param_names is None else param_names[index], given, priority=-index)
         for device, (weight, grad) in enumerate(zip(weights, given, strict=True)):
             work[device].append((index * num_device + device, grad, weight))
     for each in work:
