@@ -49,6 +49,15 @@ bool by_lines(const Signature& s, const PoolOptions& o) {
   return o.type != PoolType::lp;
 }
 
+// Up to this many elements of windows loops are done before oneDNN has begun, and take no primitive.
+constexpr int64_t kFew = 8192;
+
+bool has_few(const Spec& windows, const PoolOptions& o) {
+  const int64_t each = product(o.window.kernel, 0, o.window.kernel.size());
+  return !o.channels_last && (o.type == PoolType::max || o.type == PoolType::avg) && each <= kFew &&
+         windows.size() <= kFew / each;
+}
+
 struct Geometry {
   MemoryDesc data, out;
   Dims dense, pad_end;
@@ -87,7 +96,7 @@ PlanPtr pooling(const Signature& signature, const PoolOptions& options) {
     return pooling_loops(signature, options, pool_cost(signature, options));
   }
   const Geometry g(x, y, options);
-  if (g.loops) return pooling_loops(signature, options, pool_cost(signature, options));
+  if (g.loops || has_few(y, options)) return pooling_loops(signature, options, pool_cost(signature, options));
   ProgramBuilder builder(signature, pool_cost(signature, options));
   builder.step(g.forward(options.window, dnnl::prop_kind::forward_inference),
                {{DNNL_ARG_SRC, builder.input(0, g.data)}, {DNNL_ARG_DST, builder.output(0, g.out)}}, needed_by(0));
@@ -106,7 +115,7 @@ PlanPtr pooling_backward(const Signature& signature, const PoolOptions& options)
     return pooling_backward_loops(signature, options, cost);
   }
   const Geometry g(x, y, options);
-  if (g.loops) return pooling_backward_loops(signature, options, pool_cost(signature, options));
+  if (g.loops || has_few(y, options)) return pooling_backward_loops(signature, options, pool_cost(signature, options));
   const Window& w = options.window;
   const auto forward = g.forward(w, dnnl::prop_kind::forward_training);
   const dnnl::pooling_backward::primitive_desc backward(cpu_engine(), g.kind, g.data, g.out, w.stride, w.kernel, g.dense,

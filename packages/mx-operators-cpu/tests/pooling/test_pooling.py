@@ -27,6 +27,9 @@ def _data(shape: tuple[int, ...]) -> np.ndarray:
         ((2, 3, 8, 7), {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "pooling_convention": "full"}),
         ((1, 2, 9), {"kernel": (3,), "stride": (2,), "pooling_convention": "same"}),
         ((1, 2, 4, 5, 6), {"kernel": (2, 2, 3), "stride": (2, 2, 2)}),
+        ((2, 8, 30, 31), {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1)}),
+        ((1, 9, 50), {"kernel": (47,), "pad": (20,)}),
+        ((1, 9, 12, 13, 8), {"kernel": (2, 2, 3), "pad": (0, 1, 1)}),
         ((2, 17, 5, 6), {"global_pool": True}),
     ],
 )
