@@ -7,12 +7,14 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("mx_kvstore_ray", reason="mx-kvstore-ray is not installed")
 
+from mx_core.errors import FileFormatError
 from mx_kvstore_ray.memory import Memory, Others
 
 OTHER = """
@@ -68,3 +70,48 @@ def test_places_do_not_overlap() -> None:
         assert region is not None and region.data.ctypes.data % 64 == 0
         region.data[:] = number
     assert all((region.data == number).all() for number, region in enumerate(regions) if region is not None)
+
+
+def test_the_next_process_finds_what_lies_in_a_folder(tmp_path: Path) -> None:
+    first = Memory(tmp_path)
+    regions = [first.take(size) for size in (100, 0, 20_000_000, 7)]
+    for number, region in enumerate(regions, 1):
+        assert region is not None
+        region.data[:] = number
+    assert len(list(tmp_path.iterdir())) == 3
+    kept = [(region.kept, region.data.nbytes) for region in regions if region is not None]
+    first.close()
+    (tmp_path / "values-9.bin").write_bytes(b"of nobody")
+    second = Memory(tmp_path)
+    for number, (place, size) in enumerate(kept, 1):
+        found = second.again(place, size)
+        assert found.data.shape == (size,) and (found.data == number).all()
+        assert Others().at(found.where, size) is not None
+    second.tidy()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"values-{n}.bin" for n in (1, 2, 3)]
+    more = second.take(50)
+    assert more is not None and more.kept == [10, 0], "it lies in no file of the process before"
+    second.close()
+
+
+def test_a_file_that_is_not_whole_is_refused(tmp_path: Path) -> None:
+    memory = Memory(tmp_path)
+    region = memory.take(1000)
+    assert region is not None
+    with pytest.raises(FileFormatError, match=r"values-1\.bin"):
+        memory.again([1, 16 << 20], 1)
+    memory.close()
+    os.truncate(tmp_path / "values-1.bin", 500)
+    for number in (1, 2):
+        with pytest.raises(FileFormatError, match=rf"values-{number}\.bin"):
+            Memory(tmp_path).again([number, 0], 1000)
+
+
+def test_without_room_there_is_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*what: int) -> None:
+        raise OSError(28, "no space left")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    for memory in (Memory(), Memory(tmp_path)):
+        assert memory.take(1000) is None
+    assert not list(tmp_path.iterdir())

@@ -219,6 +219,24 @@ def test_sums_before_an_optimizer_and_changes_after_it_outlive_processes(
     run(program)
 
 
+def test_values_that_find_no_room_in_files_change_in_place(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory.Memory, "_more", lambda self, size: False)
+
+    async def program() -> None:
+        job = Job(folder)
+        await job.init("w", [1, 2])
+        for n in range(1, 4):
+            found = await asyncio.gather(*(job.push(rank, n, [n, rank]) for rank in (0, 1)))
+            assert [each.tolist() for each in found] == [[2 * n, 1]] * 2
+            job.kill()
+            assert (await job.ask(0, "rounds"))["rounds"] == [n]
+            assert (await job.ask(0, "pull", key="w")).tolist() == [2 * n, 1]
+
+    run(program)
+
+
 def test_a_sum_without_its_record_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def program() -> None:
         job = Job(folder, 1)
