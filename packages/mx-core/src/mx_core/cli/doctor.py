@@ -20,7 +20,8 @@ from mx_core.cli.table import table
 from mx_core.errors import MXNetError
 from mx_core.plugins.discovery import unknown_disabled
 from mx_core.plugins.examine import examine as examine_plugins
-from mx_core.plugins.installed import misnamed, normalised
+from mx_core.plugins.installed import misnamed
+from mx_core.plugins.points import normalised
 
 Report = dict[str, dict[str, str]]
 

@@ -16,7 +16,8 @@ from mx_core.cli.table import table
 from mx_core.plugins.discovery import PluginRecord
 from mx_core.plugins.examine import examine
 from mx_core.plugins.hookspecs import GROUP
-from mx_core.plugins.installed import misnamed, normalised
+from mx_core.plugins.installed import misnamed
+from mx_core.plugins.points import normalised
 
 FAILED = ("broken", "incompatible")
 

@@ -8,12 +8,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from importlib.metadata import EntryPoint
 
 from mx_core.build_info import __version__
 from mx_core.errors import PluginError
 from mx_core.plugins.hookspecs import GROUP, HOOK_API, PluginInfo
-from mx_core.plugins.installed import normalised, read_installed
+from mx_core.plugins.installed import read_installed
+from mx_core.plugins.points import Point, normalised
 from mx_core.plugins.registries import FIRST_PARTY, Provenance
 
 
@@ -65,7 +65,7 @@ class PluginRecord:
         return f"plug-in {self.name!r} ({self.distribution} {self.version}) is {self.state}{cause}"
 
 
-def discover() -> tuple[tuple[PluginRecord, EntryPoint], ...]:
+def discover() -> tuple[tuple[PluginRecord, Point], ...]:
     """Installed plug-ins, in an order that does not depend on the order of installation.
 
     Those of this project come first; within both groups they are sorted by plug-in name, then distribution. A
@@ -80,10 +80,10 @@ def discover() -> tuple[tuple[PluginRecord, EntryPoint], ...]:
         record = PluginRecord(damage.name, "broken", damage.name, "unknown", "", damage.error)
         if damage.name in blocked:
             record = replace(record, state="blocked", error="disabled by MX_DISABLE_PLUGINS")
-        result.append((record, EntryPoint(damage.name, "", GROUP)))
+        result.append((record, Point(damage.name, "", GROUP, damage.name, "unknown")))
     points = sorted(found.points.items(), key=lambda item: (item[0][1] not in FIRST_PARTY, item[0]))
-    for (name, distribution), (point, version) in points:
-        record = PluginRecord(name, "found", distribution, version, point.value)
+    for (name, distribution), point in points:
+        record = PluginRecord(name, "found", distribution, point.version, point.value)
         if name in blocked or distribution in blocked:
             record = replace(record, state="blocked", error="disabled by MX_DISABLE_PLUGINS")
         elif owner.setdefault(name, distribution) != distribution:
@@ -127,9 +127,9 @@ def check_hook_api(wanted: object) -> str | None:
             raise PluginError(f"MX_HOOK_API: expected a pair of integers, got {wanted!r}")
 
 
-def _requirements(point: EntryPoint) -> Iterator[str]:
+def _requirements(point: Point) -> Iterator[str]:
     """The lines of the distribution's metadata that are about mx-core."""
-    for line in (point.dist.requires if point.dist else None) or ():
+    for line in point.requires:
         name = re.match(r"[A-Za-z0-9._-]+", line)
         if name and normalised(name.group()) == "mx-core":
             yield line
@@ -141,7 +141,7 @@ def _is_this_version(line: str) -> bool:
     return match is not None and match.group(1) == __version__
 
 
-def _check_requirement(record: PluginRecord, point: EntryPoint) -> PluginRecord:
+def _check_requirement(record: PluginRecord, point: Point) -> PluginRecord:
     lines = [line for line in _requirements(point) if not _is_this_version(line)]
     if not lines:
         return record

@@ -6,12 +6,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import Distribution, EntryPoint, EntryPoints, distributions, entry_points
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from mx_core.plugins.hookspecs import GROUP
+from mx_core.plugins.points import Point, Unusual, in_folders, normalised
 from mx_core.signals import let_pass
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution, EntryPoint, EntryPoints
+
+_GROUPS = re.compile(r"mx\.plugins\.v\d+")
 
 
 @dataclass(frozen=True)
@@ -24,29 +29,45 @@ class Damage:
 
 @dataclass
 class Installed:
-    """Entry points of plug-ins with the version of their distribution, by plug-in and distribution."""
+    """Entry points of plug-ins, by plug-in and distribution."""
 
-    points: dict[tuple[str, str], tuple[EntryPoint, str]] = field(default_factory=dict)
+    points: dict[tuple[str, str], Point] = field(default_factory=dict)
     damaged: list[Damage] = field(default_factory=list)
 
 
 def read_installed() -> Installed:
     """What is installed; of several versions of hooks the one spoken here."""
     found = Installed()
+    try:
+        points = in_folders(_GROUPS)
+    except Unusual:
+        points = _unusual(found)
+    for point in sorted(points, key=lambda point: (point.group != GROUP, point.group)):
+        found.points.setdefault((point.name, point.distribution), point)
+    return found
+
+
+def _unusual(found: Installed) -> list[Point]:
+    """Entry points of whatever is installed; what cannot be read is noted."""
     everything, found.damaged = _all_points()
-    others = sorted(g for g in everything.groups if re.fullmatch(r"mx\.plugins\.v\d+", g))
-    for group in sorted(others, key=lambda g: g != GROUP):
+    points = []
+    for group in filter(_GROUPS.fullmatch, everything.groups):
         for point in everything.select(group=group):
             try:
-                distribution, version = _distribution(point), point.dist.version if point.dist else "unknown"
+                points.append(_point(point))
             except Exception as error:
                 let_pass(error)
                 damage = _damage(point.dist, error)
                 if damage not in found.damaged:
                     found.damaged.append(damage)
-            else:
-                found.points.setdefault((point.name, distribution), (point, version))
-    return found
+    return points
+
+
+def _point(point: EntryPoint) -> Point:
+    if point.dist is None:
+        return Point(point.name, point.value, point.group, "unknown", "unknown")
+    name, version = normalised(point.dist.name), point.dist.version
+    return Point(point.name, point.value, point.group, name, version, tuple(point.dist.requires or ()))
 
 
 def misnamed() -> dict[str, str]:
@@ -64,16 +85,13 @@ def misnamed() -> dict[str, str]:
     }
 
 
-def normalised(name: str) -> str:
-    """A distribution's name as indices write it: in lower case, with hyphens."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def _distribution(point: EntryPoint) -> str:
     return normalised(point.dist.name) if point.dist else "unknown"
 
 
 def _all_points() -> tuple[EntryPoints, list[Damage]]:
+    from importlib.metadata import EntryPoints, entry_points
+
     try:
         return cast("EntryPoints", entry_points()), []  # what 3.11 gives has the methods of one
     except Exception as error:  # one distribution fails it for all
@@ -84,6 +102,8 @@ def _all_points() -> tuple[EntryPoints, list[Damage]]:
 
 def _points_one_by_one(damaged: list[Damage]) -> Iterator[EntryPoint]:
     """Those of each distribution that can be read; of two of one name those of the first on `sys.path`."""
+    from importlib.metadata import distributions
+
     seen: set[str] = set()
     for distribution in distributions():
         try:

@@ -24,13 +24,12 @@ from mx_core.raised import users_line
 from mx_core.signals import let_pass
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     import pluggy
 
     from mx_core.kernels import KernelCall, KernelSpec
     from mx_core.operator.declaration import Operator
     from mx_core.plugins.loading import Manager
+    from mx_core.plugins.points import Point
 
 
 #: Seconds from which a stranger's plug-in is said to load slowly.
@@ -101,7 +100,7 @@ def _warn(text: str, origin: str = "") -> None:
     warnings.warn_explicit(text, PluginWarning, file or "mx", int(line) if line.isdigit() else 1)
 
 
-def _load_one(state: _State, record: PluginRecord, point: EntryPoint) -> PluginRecord:
+def _load_one(state: _State, record: PluginRecord, point: Point) -> PluginRecord:
     from mx_core.plugins import loading
 
     error: Exception | None = None

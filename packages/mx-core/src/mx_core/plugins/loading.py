@@ -6,7 +6,6 @@ from __future__ import annotations
 import difflib
 import inspect
 from dataclasses import replace
-from importlib.metadata import EntryPoint
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +16,7 @@ from mx_core.exits import exits_refused
 from mx_core.imports import import_by_name
 from mx_core.plugins import hookspecs
 from mx_core.plugins.discovery import PluginRecord, check_hook_api
+from mx_core.plugins.points import Point
 from mx_core.plugins.registrars import REGISTRARS
 from mx_core.plugins.registries import Registry, Transaction
 from mx_core.raised import origin_of, own_traceback
@@ -45,7 +45,7 @@ class Manager(pluggy.PluginManager):
 
 
 def load(
-    manager: Manager, registries: dict[str, Registry], record: PluginRecord, point: EntryPoint
+    manager: Manager, registries: dict[str, Registry], record: PluginRecord, point: Point
 ) -> tuple[PluginRecord, Exception | None]:
     """Loads a found plug-in; returns its new record and, when it failed, the exception.
 
@@ -87,7 +87,7 @@ def load(
     )
 
 
-def _import(point: EntryPoint) -> ModuleType:
+def _import(point: Point) -> ModuleType:
     with exits_refused(f"the import of {point.value!r}"):
         try:
             import_by_name(point.module)
