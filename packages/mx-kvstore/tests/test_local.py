@@ -141,6 +141,18 @@ def test_pushpull_without_out_fills_the_values() -> None:
     assert [float(v.asnumpy()[0, 0]) for v in values] == [5, 5]
 
 
+@KINDS
+def test_a_sum_without_an_updater_is_written_to_out_alone(kind: str) -> None:
+    store = mx_kvstore.create(kind)
+    store.init(1, full(7))
+    values = [full(2, 0), full(3, 1)]
+    store.sum(1, values)
+    assert [float(v.asnumpy()[0, 0]) for v in values] == [5, 5] and value_of(store, 1) == 7
+    store.set_updater(lambda key, total, stored: stored.__iadd__(total))
+    store.sum(1, values)
+    assert value_of(store, 1) == 17
+
+
 @pytest.mark.parametrize("key", ["weight", 9])
 def test_the_updater_gets_the_key_as_given(key: Any) -> None:
     store = mx_kvstore.create()

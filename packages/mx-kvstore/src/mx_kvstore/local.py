@@ -200,6 +200,15 @@ class KVStore(KVStoreBase):
             self._check_pulled("pushpull", wanted)
             self._push(given, priority, dict(wanted))
 
+    def sum(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """As the contract says. Where nothing but sums is asked for, they are written to `out` and nowhere else."""
+        given, priority = pairs(key, value, "value"), as_priority(priority)
+        wanted = given if out is None else pairs(key, out, "out")
+        with self._lock:
+            self._check_pushed("sum", given)
+            self._check_pulled("sum", wanted)
+            self._push(given, priority, dict(wanted), keep=False)
+
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """`init`, then `pull`."""
         given, wanted, priority = pairs(key, value, "value"), pairs(key, out, "out"), as_priority(priority)
@@ -311,15 +320,23 @@ class KVStore(KVStoreBase):
                 self._values[name] = array.copy() if keep else array.as_in_context(cpu())
                 self.first_value(name, self._values[name])
 
-    def _push(self, given: Given, priority: int, outs: Mapping[Key, list[NDArray]] | None = None) -> None:
-        """Pushes, and pulls to `outs` in the same operation where nothing comes between."""
+    def _push(
+        self, given: Given, priority: int, outs: Mapping[Key, list[NDArray]] | None = None, keep: bool = True
+    ) -> None:
+        """Pushes, and pulls to `outs` in the same operation where nothing comes between.
+
+        Without `keep` nobody pulls later, so that the value may stay as it is.
+        """
         plain = (
             self._updater is None and self._compressor is None and self._collectives is None
             and type(self).apply is KVStore.apply
         )  # fmt: skip
         for name, arrays in given:
-            stored = self._home(name, arrays, priority)
             wanted = [] if outs is None else outs[name]
+            if plain and not keep:
+                sum_into(arrays, wanted, priority)
+                continue
+            stored = self._home(name, arrays, priority)
             if plain:
                 sum_into(arrays, [stored, *wanted], priority)
                 continue

@@ -12,7 +12,7 @@ from mx_kvstore import KVStore
 from mx_kvstore.arrays import beside, check_compressed, in_main_memory
 from mx_kvstore.compression import Compression
 from mx_kvstore.exchange import text_of
-from mx_kvstore.keys import Given, Key, as_priority, pairs
+from mx_kvstore.keys import Given, Key
 from mx_kvstore.reduction import in_host_memory
 from mx_kvstore_mpi import world
 from mx_kvstore_mpi.agreement import Told, check_draws_nothing, digest, of_optimizer, of_rates, of_states
@@ -46,7 +46,7 @@ class SyncStore(KVStore):
         self._residuals: dict[Any, NDArray] = {}
         #: what was told of the last push of a key, and with which settings
         self._tellings: dict[Any, tuple[tuple[str, Compression | None, Told], tuple[str, int]]] = {}
-        #: `"sum"` while `sum` is being served, under the lock
+        #: what the call that is being served is called, under the lock
         self._doing = "push"
 
     @property
@@ -128,34 +128,22 @@ class SyncStore(KVStore):
         if host is not stored:
             host.copyto(stored)
 
-    def sum(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """As the contract says. Of arrays in main memory it writes the sums to `out` and nowhere else."""
-        given, priority = pairs(key, value, "value"), as_priority(priority)
-        wanted = dict(given if out is None else pairs(key, out, "out"))
-        with self._lock:
-            self._check_pushed("sum", given)
-            self._check_pulled("sum", list(wanted.items()))
-            self._doing = "sum"
-            try:
-                self._push(given, priority, wanted)
-            finally:
-                self._doing = "push"
-
-    def _push(self, given: Given, priority: int, outs: Mapping[Key, list[NDArray]] | None = None) -> None:
+    def _push(
+        self, given: Given, priority: int, outs: Mapping[Key, list[NDArray]] | None = None, keep: bool = True
+    ) -> None:
         """As the base, but a sum that needs no other operation than its own is pushed with nothing around it."""
+        self._doing = "push" if keep else "sum"
         for name, arrays in given:
             wanted = [] if outs is None else outs[name]
-            if self._updater is not None or self._compression is not None or len(arrays) > 1:
-                super()._push([(name, arrays)], priority, outs)
-                continue
             stored = self._home(name, arrays, priority)
-            if all(_alike(array, stored) for array in (arrays[0], *wanted)):
+            plain = self._updater is None and self._compression is None and len(arrays) == 1
+            if plain and all(_alike(array, stored) for array in (arrays[0], *wanted)):
                 self._check()
-                kept = [] if self._doing == "sum" else [self._target(name, stored)]
+                kept = [self._target(name, stored)] if keep else []
                 told, targets = self._told(name, stored), (*kept, *wanted)
                 self._rounds.sum(self._numbers[name], told, arrays[0], targets, priority)
             else:
-                super()._push([(name, arrays)], priority, outs)
+                super()._push([(name, arrays)], priority, outs, keep)
 
     def apply(self, key: Any, total: NDArray, stored: NDArray) -> None:
         """Sums over workers, then updates or replaces the value."""
