@@ -60,7 +60,7 @@ def test_an_urgent_value_overtakes_slices_that_have_not_begun() -> None:
 
 
 def test_a_message_above_the_limit_goes_alone() -> None:
-    wire, box = Wire(), Outbox(bytes_at_once(1))
+    wire, box = Wire(), Outbox(8)
     box.put(0, wire.value("a", 2, 1000))
     box.put(0, wire.value("b", 1, 0))
     box.go()
@@ -105,6 +105,11 @@ def test_any_order_of_puts_and_deliveries(
     assert not waiting
     for turn in range(len(puts)):
         assert [place for at, place in wire.begun if at == turn] == list(range(len(puts[turn][1])))
+
+
+def test_two_slices_are_under_way_or_enough_for_the_network() -> None:
+    assert bytes_at_once(1_000_000) == 8_000_000
+    assert bytes_at_once(1) == bytes_at_once(40_000) == 1 << 20
 
 
 @pytest.mark.parametrize(

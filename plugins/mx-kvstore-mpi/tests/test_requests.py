@@ -31,6 +31,12 @@ from mx_kvstore_mpi.waiting import Waiter
 STEP = 4
 
 
+@pytest.fixture(autouse=True)
+def two_slices_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few bytes they are."""
+    monkeypatch.setattr("mx_kvstore_mpi.outbox._BUSY", 0)
+
+
 class Nobody:
     """The other processes, of which nothing is known."""
 

@@ -87,6 +87,12 @@ class Hierarchy:
                 self._far.alone(near, receive[part])
             self._give([receive[part]], [_LEADER])
 
+    def several(self, arrays: Sequence[tuple[Values, Values]], done: Callable[[int], object]) -> None:
+        """Sums large arrays, each by itself; as that of `Summation`."""
+        for place, (send, receive) in enumerate(arrays):
+            self.alone(send, receive)
+            done(place)
+
     def compressed(self, send: Values, receive: Values, how: Compression, residual: Values) -> None:
         """Sums what codes of one array stand for, in the order of ranks; blocks until all workers do."""
         codes = np.empty((len(self._order), how.words(send.size)), np.uint32)  # by hosts

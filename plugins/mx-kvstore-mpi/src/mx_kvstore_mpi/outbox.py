@@ -11,6 +11,8 @@ from typing import Any
 
 #: messages that are under way at once
 _AT_ONCE = 8
+#: bytes that are sent while a process is not looked at
+_BUSY = 1 << 20
 
 
 @dataclass
@@ -104,5 +106,5 @@ class Outbox:
 
 
 def bytes_at_once(step: int) -> int:
-    """The limit for slices of so many elements: one is sent while the next one is prepared."""
-    return 2 * 4 * step
+    """The limit for slices of so many elements: two of them, or as much as keeps the network busy meanwhile."""
+    return max(2 * 4 * step, _BUSY)

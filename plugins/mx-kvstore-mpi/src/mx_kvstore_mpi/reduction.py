@@ -10,9 +10,8 @@ import numpy as np
 
 from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
+from mx_kvstore_mpi.by_parts import ByParts, room_for
 
-#: tags of MPI: parts of an array, and their sums
-_PART, _SUM = 1, 2
 #: bytes below which arrays are sent together
 SMALL = 1 << 18
 #: bytes that are sent together
@@ -24,18 +23,6 @@ _OF_MPI = frozenset("bBhHiIlLqQfd")
 def native(dtype: np.dtype[Any]) -> bool:
     """Whether MPI adds values of the type."""
     return dtype.char in _OF_MPI
-
-
-class _All:
-    """Several requests as one."""
-
-    def __init__(self, pending: list[Any]) -> None:
-        self._pending = pending
-
-    def Test(self) -> bool:
-        """Whether all are complete."""
-        self._pending = [each for each in self._pending if not each.Test()]
-        return not self._pending
 
 
 class Summation:
@@ -88,36 +75,39 @@ class Summation:
 
     def alone(self, send: Values, receive: Values) -> None:
         """Sums one array; blocks until all workers do."""
-        if self._size == 1:
-            np.copyto(receive, send)
-        elif native(send.dtype):
-            self._by_parts(send, receive)
-        else:
-            self._ordered(send, receive)
+        self.several([(send, receive)], lambda place: None)
 
-    def _by_parts(self, send: Values, receive: Values) -> None:
-        """Each worker adds one part of the array, in the order of ranks, and gives the sum to all others."""
-        size, rank, count = send.size, self._comm.Get_rank(), self._size
-        parts = [slice(size * place // count, size * (place + 1) // count) for place in range(count)]
-        mine, others = parts[rank], [place for place in range(count) if place != rank]
-        given = {place: self._part(place, mine.stop - mine.start, send.dtype) for place in others}
-        pending = [self._comm.Irecv(given[place], place, _PART) for place in others]
-        pending += [self._comm.Isend(send[parts[place]], place, _PART) for place in others]
-        self._wait(_All(pending))
-        terms = [send[mine] if place == rank else given[place] for place in range(count)]
-        np.add(terms[0], terms[1], out=receive[mine])
-        for term in terms[2:]:
-            receive[mine] += term
-        pending = [self._comm.Irecv(receive[parts[place]], place, _SUM) for place in others]
-        pending += [self._comm.Isend(receive[mine], place, _SUM) for place in others]
-        self._wait(_All(pending))
+    def several(self, arrays: Sequence[tuple[Values, Values]], done: Callable[[int], object]) -> None:
+        """Sums large arrays, each by itself; blocks until all workers do.
 
-    def _part(self, place: int, count: int, dtype: np.dtype[Any]) -> Values:
-        """Memory for the part of another worker, again that of the last call where it is enough."""
+        Parameters
+        ----------
+        arrays : sequence of pairs of numpy arrays
+            What is sent, and where the sum goes.
+        done : callable
+            Called with the place of each array once its sum is there.
+        """
+        streamed = [place for place, (send, _) in enumerate(arrays) if self._size > 1 and native(send.dtype)]
+        if streamed:
+            chosen = [arrays[place] for place in streamed]
+            rank = self._comm.Get_rank()
+            size = room_for(chosen, rank, self._size)
+            rooms = {place: self._part(place, size) for place in range(self._size) if place != rank}
+            self._wait(ByParts(self._comm, chosen, rooms, lambda place: done(streamed[place])))
+        for place in sorted(set(range(len(arrays))).difference(streamed)):
+            send, receive = arrays[place]
+            if self._size == 1:
+                np.copyto(receive, send)
+            else:
+                self._ordered(send, receive)
+            done(place)
+
+    def _part(self, place: int, size: int) -> Values:
+        """Memory for parts of another worker, again that of the last call where it is enough."""
         kept = self._parts.get(place)
-        if kept is None or kept.nbytes < count * dtype.itemsize:
-            kept = self._parts[place] = np.empty(count * dtype.itemsize, np.uint8)
-        return kept[: count * dtype.itemsize].view(dtype)
+        if kept is None or kept.nbytes < size:
+            kept = self._parts[place] = np.empty(size, np.uint8)
+        return kept[:size]
 
     def compressed(self, send: Values, receive: Values, how: Compression, residual: Values) -> None:
         """Sums what codes of one array stand for, in the order of ranks; blocks until all workers do."""

@@ -169,9 +169,9 @@ class Rounds:
         self._window = shared_window(comm, self._wait, self._together)
         if self._window is None:
             self._inside = time.monotonic()
-            self._hierarchy = hierarchy(comm, self._wait, self._waiter.fault)
+            self._hierarchy = hierarchy(comm, self._flow, self._waiter.fault)
             self._inside = 0.0
-        summation = self._hierarchy or Summation(comm, self._wait)
+        summation = self._hierarchy or Summation(comm, self._flow)
         wait: Wait | None = None
         while self._waiter.fault.error is None:
             if self._stopping and self._exchange.idle:
@@ -211,6 +211,10 @@ class Rounds:
 
     def _wait(self, request: Any) -> None:
         self._waiter.until(request.Test, self._oldest)
+
+    def _flow(self, request: Any) -> None:
+        """As `_wait`, for what all workers have begun."""
+        self._waiter.until(request.Test, self._oldest, flowing=True)
 
     def _oldest(self) -> str:
         waited, text = self._exchange.oldest()
@@ -255,6 +259,7 @@ class Rounds:
             self._fail(self._waiter.fault.error)
             return
         small: dict[np.dtype[Any], list[Request]] = {}
+        large: list[Request] = []
         self._inside = time.monotonic()
         for request in requests:
             receive = _receive(request)
@@ -272,8 +277,9 @@ class Rounds:
                 if sum(each.receive.nbytes for each in waiting) >= BUCKET:
                     _together(summation, small.pop(receive.dtype))
             else:
-                summation.alone(_sent(request), receive)
-                request.complete(None)
+                large.append(request)
+        arrays = [(_sent(each), _receive(each)) for each in large]
+        summation.several(arrays, lambda place: large[place].complete(None))
         for waiting in small.values():
             _together(summation, waiting)
         self._inside = 0.0

@@ -18,6 +18,10 @@ _log = logging.getLogger("mx.kvstore")
 WARN = 10.0
 #: questions without a pause, then seconds of the first pause and of the longest
 _EAGER, _SHORT, _LONG = 50, 20e-6, 1e-3
+#: seconds of the longest pause while bytes are under way: MPI sends only what a socket takes each time it is asked
+_FLOWING = 50e-6
+#: seconds between two looks at what the other processes do
+_LOOK = 0.01
 #: seconds that messages of a process that has ended may still be under way
 LATE = 2.0
 
@@ -66,6 +70,7 @@ class Waiter:
         what: Callable[[], str],
         since: float | None = None,
         needs: Callable[[], Collection[int] | None] = lambda: None,
+        flowing: bool = False,
     ) -> None:
         """Returns when `ready()` is true.
 
@@ -77,6 +82,8 @@ class Waiter:
             When the wait began (`time.monotonic()`), by default now.
         needs : callable
             Numbers of the workers without which it cannot end; None, the default, stands for all of them.
+        flowing : bool
+            Whether all others take part in it now, so that it is asked more often.
 
         Raises
         ------
@@ -88,12 +95,14 @@ class Waiter:
                 return
             os.sched_yield()
         wait = Wait(self, what, time.monotonic() if since is None else since, needs)
-        pause = _SHORT
+        pause, longest, looked = _SHORT, _FLOWING if flowing else _LONG, time.monotonic()
         while not ready():
             self.fault.check()
             time.sleep(pause)
-            pause = min(1.5 * pause, _LONG)
-            if pause == _LONG:
+            pause = min(1.5 * pause, longest)
+            now = time.monotonic()
+            if now - looked > _LOOK:
+                looked = now
                 wait.look()
         wait.end()
 
