@@ -13,7 +13,17 @@ sys.path.insert(0, str(ROOT))  # nox does not tell Python where this file is
 
 from tools import baselines, benchmarks, isolation, native_tests
 from tools.distributions import closure, distributions
-from tools.sessions import DOCS_TOOLS, TEST_TOOLS, builder, check_types, develop, install, pytest, run_python
+from tools.sessions import (
+    CUDNN,
+    DOCS_TOOLS,
+    TEST_TOOLS,
+    builder,
+    check_types,
+    develop,
+    install,
+    pytest,
+    run_python,
+)
 
 ALL = ["mx", "mx-operators-cuda", "mx-example-operators", "mx-mxnet", "mx-kvstore-mpi"]
 
@@ -109,6 +119,13 @@ def threads(session: nox.Session) -> None:
 def addresses(session: nox.Session) -> None:
     """Python tests of the engine, memory and arrays, or those named, under AddressSanitizer."""
     run_python(session, ALL, "tests/fuzz/sanitized.py", ".nox/sanitized-parts", *session.posargs)
+
+
+@nox.session
+def cudnn(session: nox.Session) -> None:
+    """cuDNN plans all convolutions of the model zoo for a GPU that is described; 1.5 GB from the package index."""
+    install(session, ALL, "test", more=(*TEST_TOOLS, *CUDNN))
+    session.run("python", "-m", "pytest", "-q", "-s", "tests/cudnn/plans.py", *session.posargs)
 
 
 @nox.session

@@ -18,6 +18,8 @@ TEST_TOOLS = (
     "scikit-learn>=1.5", "matplotlib>=3.9", "psutil", "mypy>=1.14", "safetensors>=0.4", "tensorboardX>=2.6", "nox",
     "cosmic-ray>=8.4", "coverage>=7.6",
 )  # fmt: skip
+#: cuDNN, and what it opens
+CUDNN = ("nvidia-cudnn-cu13>=9.8,<10", "nvidia-cublas>=13,<14", "nvidia-cuda-runtime>=13,<14")
 TYPE_TOOLS = ("mypy>=1.14", "types-setuptools", "nox", "pytest>=8", "coverage>=7")
 DOCS_TOOLS = ("sphinx>=8", "myst-parser>=4", "pydata-sphinx-theme>=0.16", "setuptools>=77")
 

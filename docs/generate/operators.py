@@ -35,6 +35,7 @@ TITLES = {
 #: names of kernels, in the order in which they are preferred
 VARIANTS = {
     "onednn": "a oneDNN primitive",
+    "cudnn": "cuDNN, where it is installed",
     "cublas": "cuBLAS",
     "upcast": "16-bit floating-point arrays converted to float32, computed, and rounded",
     "vector": "vectorised loops on the CPU",

@@ -10,10 +10,10 @@
 #include <tuple>
 #include <variant>
 
+#include "bindings_cudnn.hpp"
 #include "bindings_launch.hpp"
 #include "device_table.hpp"
 #include "gpu.hpp"
-#include "launch_plan.hpp"
 #include "mx_core/pybind_holder.hpp"
 #include "mx_core/python_storage.hpp"
 #include "storage_manager.hpp"
@@ -96,8 +96,6 @@ class PyStorage {
   std::map<uintptr_t, mx_block> foreign_;  // guarded by the GIL
 };
 
-// (kind, number, offset)
-using PyParameter = std::tuple<int, uint64_t, uint64_t>;
 // (kernel, blocks, threads, shared bytes, parameters)
 using PyLaunch =
     std::tuple<std::shared_ptr<Kernel>, uint32_t, uint32_t, uint32_t, std::vector<PyParameter>>;
@@ -114,19 +112,11 @@ std::vector<Spec> specs(const std::vector<PySpec>& given) {
 using PyCondition = std::tuple<uint32_t, int32_t, bool, std::string>;
 // (steps, scratch, offset, extents of a row)
 using PyCounted = std::tuple<size_t, uint32_t, size_t, std::vector<int64_t>>;
-using PyStep = std::variant<PyLaunch, std::shared_ptr<Product>>;
+using PyStep = std::variant<PyLaunch, std::shared_ptr<Product>, std::shared_ptr<Convolved>>;
 
-Parameter parameter(const PyParameter& given) {
-  const auto [kind, number, offset] = given;
-  if (kind < 0 || kind > Parameter::kRandomOffset) {
-    throw Error(MX_ERROR_VALUE,
-                "[launch_plan] parameter kind: expected 0 to 8, got " + std::to_string(kind));
-  }
-  return {static_cast<Parameter::Kind>(kind), number, offset};
-}
-
-std::variant<Launch, Product> step(const PyStep& given) {
+std::variant<Launch, Product, Convolved> step(const PyStep& given) {
   if (const auto* product = std::get_if<std::shared_ptr<Product>>(&given)) return **product;
+  if (const auto* convolved = std::get_if<std::shared_ptr<Convolved>>(&given)) return **convolved;
   const auto& [kernel, blocks, threads, shared_bytes, parameters] = std::get<PyLaunch>(given);
   Launch launch{kernel, blocks, threads, shared_bytes, {}};
   for (const PyParameter& one : parameters) launch.parameters.push_back(parameter(one));
@@ -218,11 +208,13 @@ PYBIND11_MODULE(_native, module) {
            py::arg("batch"), py::arg("add"));
   module.def("load_blas", &load_blas, py::arg("path"), "Loads cuBLAS, once per process.");
 
+  bind_cudnn(module);
+
   module.def("launch_plan", &launch_plan, py::arg("name"), py::arg("gpu"), py::arg("inputs"),
              py::arg("outputs"), py::arg("steps"), py::kw_only(), py::arg("n_scalars") = 0,
              py::arg("scratch") = std::vector<size_t>{}, py::arg("random_blocks") = 0,
              py::arg("conditions") = std::vector<PyCondition>{}, py::arg("adds") = true, py::arg("counted") = none,
-             "A plan (capsule mx.plan.v1) of kernels and products, one after another.");
+             "A plan (capsule mx.plan.v1) of kernels, products and convolutions, one after another.");
   register_launch(module);
   mx::refuse_uninitialised(module);
 }

@@ -89,6 +89,28 @@ void LaunchPlan::check_step(const Product& product, const Gpu&) const {
   }
 }
 
+void LaunchPlan::check_step(const Convolved& convolved, const Gpu&) const {
+  for (const Parameter& p : convolved.places) check_parameter(p, "a convolution");
+  check_parameter(convolved.workspace, "a convolution");
+  const auto named = [&](const auto& plan) {
+    return std::all_of(plan->ids().begin(), plan->ids().end(), [&](int64_t id) {
+      return id >= 1 && id <= static_cast<int64_t>(convolved.places.size());
+    });
+  };
+  const auto steps_left = [&] {  // after this one
+    for (size_t i = 0; i < spec_.steps.size(); ++i) {
+      if (std::get_if<Convolved>(&spec_.steps[i]) == &convolved) return spec_.steps.size() - i - 1;
+    }
+    return size_t{0};
+  };
+  if (convolved.result.kind != Parameter::kOutput || convolved.workspace.kind != Parameter::kScratch ||
+      convolved.result.number >= signature_.outputs.size() || convolved.written == nullptr ||
+      !named(convolved.written) || (convolved.added != nullptr && !named(convolved.added)) ||
+      convolved.instead > steps_left()) {
+    refuse(MX_ERROR_VALUE, "malformed convolution");
+  }
+}
+
 void LaunchPlan::check_tensor(const char* what, size_t i, const mx_tensor& given, const Spec& spec) const {
   const auto ndim = static_cast<size_t>(given.ndim);
   if (!std::equal(spec.shape.begin(), spec.shape.end(), given.shape, given.shape + ndim)) {
@@ -141,7 +163,13 @@ void LaunchPlan::execute(const Call& call) const {
 
 void LaunchPlan::run_steps(const Gpu& gpu, const Call& call, size_t begin, size_t end) const {
   for (size_t i = begin; i < end; ++i) {
-    std::visit([&](const auto& one) { enqueue(one, gpu, call); }, spec_.steps[i]);
+    if (const auto* convolved = std::get_if<Convolved>(&spec_.steps[i])) {
+      if (enqueue(*convolved, gpu, call)) i += convolved->instead;
+    } else if (const auto* product = std::get_if<Product>(&spec_.steps[i])) {
+      enqueue(*product, gpu, call);
+    } else {
+      enqueue(std::get<Launch>(spec_.steps[i]), gpu, call);
+    }
   }
 }
 
@@ -203,6 +231,23 @@ void LaunchPlan::enqueue(const Product& product, const Gpu& gpu, const Call& cal
   }
   multiply(gpu, stream_of(call), product, pointer(product.a, call), pointer(product.b, call),
            pointer(product.c, call), add, spec_.name + "] [" + gpu.name());
+}
+
+bool LaunchPlan::enqueue(const Convolved& convolved, const Gpu& gpu, const Call& call) const {
+  const uint8_t request = call.req[convolved.result.number];
+  if (request == MX_REQ_NULL) return true;
+  const auto& plan = request == MX_REQ_ADD ? convolved.added : convolved.written;
+  if (plan == nullptr) return false;
+  std::vector<void*> pointers;
+  for (const int64_t id : plan->ids()) {
+    pointers.push_back(pointer(convolved.places[static_cast<size_t>(id - 1)], call));
+    if (reinterpret_cast<uintptr_t>(pointers.back()) % dnn::kAlignment != 0) return false;
+  }
+  constexpr uintptr_t mask = dnn::kWorkspaceAlignment - 1;
+  const auto scratch = reinterpret_cast<uintptr_t>(pointer(convolved.workspace, call));
+  plan->run(gpu, stream_of(call), pointers, reinterpret_cast<void*>((scratch + mask) & ~mask),
+            spec_.name + "] [" + gpu.name());
+  return true;
 }
 
 }  // namespace mx::cuda

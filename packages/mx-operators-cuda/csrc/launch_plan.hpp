@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plan (mx.plan.v1) that enqueues kernels and matrix products one after another on the stream it is
+// A plan (mx.plan.v1) that enqueues kernels, matrix products and convolutions one after another on the stream it is
 // given.  What each kernel's parameters are is data, so every generator of kernels makes the same plan.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "blas.hpp"
+#include "convolution_graph.hpp"
 #include "kernel.hpp"
 #include "mx_core/plan.hpp"
 #include "parameter.hpp"
@@ -24,6 +25,16 @@ struct Launch {
   uint32_t threads;
   uint32_t shared_bytes;
   std::vector<Parameter> parameters;
+};
+
+// A convolution by cuDNN.  In a run that it cannot serve (the result is added to what is there, and cuDNN has no plan
+// for that; an address is not aligned) the `instead` steps that follow are enqueued in its place, and only then.
+struct Convolved {
+  std::shared_ptr<const dnn::ConvolutionPlan> written, added;  // the latter may be null
+  std::vector<Parameter> places;  // of the tensors by their ids, the first of which is 1
+  Parameter result;               // which of them is written, an output
+  Parameter workspace;            // scratch, of which the first multiple of kWorkspaceAlignment is used
+  size_t instead;
 };
 
 // What run-time scalars must satisfy: `larger` is at least, or above, `smaller` (-1: zero).
@@ -50,7 +61,7 @@ struct LaunchSpec {
   uint64_t random_blocks = 0;
   bool adds = true;  // false: a request to add is refused
   std::vector<Condition> conditions;
-  std::vector<std::variant<Launch, Product>> steps;  // empty: there is nothing to compute
+  std::vector<std::variant<Launch, Product, Convolved>> steps;  // empty: there is nothing to compute
   std::optional<Counted> counted = std::nullopt;
 };
 
@@ -74,6 +85,9 @@ class LaunchPlan final : public Plan {
   void enqueue(const Product& product, const Gpu& gpu, const Call& call) const;
   void check_step(const Launch& launch, const Gpu& gpu) const;
   void check_step(const Product& product, const Gpu& gpu) const;
+  void check_step(const Convolved& convolved, const Gpu& gpu) const;
+  // False where the steps in its place are to be enqueued.
+  bool enqueue(const Convolved& convolved, const Gpu& gpu, const Call& call) const;
 
   const LaunchSpec spec_;
   std::vector<Section> scratch_;

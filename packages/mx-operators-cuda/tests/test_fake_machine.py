@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +32,16 @@ def test_on_gpu(name: str, delay: str, machine: Machine) -> None:
 )  # fmt: skip
 def test_operators(name: str, machine: Machine) -> None:
     machine.check(name)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "refuses", ["", *(pytest.param(what, marks=IN_CI) for what in ("bias,add", "w", "all"))]
+)
+def test_convolutions_by_cudnn(refuses: str, machine: Machine, tmp_path: Path) -> None:
+    cudnn = machine.environment["FAKE_CUDNN"]
+    log = str(tmp_path / "log")
+    machine.check("convolutions", MX_CUDNN=cudnn, FAKE_CUDNN_REFUSES=refuses, FAKE_CUDNN_LOG=log)
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ def test_no_gpu_is_counted_quietly_and_missed_loudly() -> None:
 
 def test_doctor_shows_what_is_found() -> None:
     lines = plugins.diagnostics()["operators_cuda"]
-    assert set(lines) == {"NVIDIA driver", "GPUs", "Confirmed", "CuPy", "NVRTC", "cuBLAS"}
+    assert set(lines) == {"NVIDIA driver", "GPUs", "Confirmed", "CuPy", "NVRTC", "cuBLAS", "cuDNN"}
     assert lines["Confirmed"] == ledger.summary()
 
 

@@ -75,13 +75,49 @@ class Product:
         add: bool,
     ) -> None: ...
 
+class ConvolutionPlan:
+    def __init__(
+        self,
+        *,
+        result: int,
+        dtype: int,
+        last: bool,
+        bias: bool,
+        add: bool,
+        extents: tuple[Sequence[int], Sequence[int], Sequence[int]],
+        window: tuple[Sequence[int], Sequence[int], Sequence[int]],
+        workspace: int,
+        converts: bool,
+        gpu: int | None,
+        properties: str = "",
+    ) -> None: ...
+    @property
+    def workspace(self) -> int: ...
+    @property
+    def engine(self) -> int: ...
+    @property
+    def passed_over(self) -> int: ...
+
+class Convolved:
+    def __init__(
+        self,
+        written: ConvolutionPlan,
+        added: ConvolutionPlan | None,
+        *,
+        places: Sequence[tuple[int, int, int]],
+        result: tuple[int, int, int],
+        workspace: tuple[int, int, int],
+        instead: int,
+    ) -> None: ...
+
 def load_blas(path: str) -> None: ...
+def load_dnn(path: str) -> int: ...
 def launch_plan(
     name: str,
     gpu: int,
     inputs: Sequence[tuple[Sequence[int], int]],
     outputs: Sequence[tuple[Sequence[int], int]],
-    steps: Sequence[tuple[Kernel, int, int, int, Sequence[tuple[int, int, int]]] | Product],
+    steps: Sequence[tuple[Kernel, int, int, int, Sequence[tuple[int, int, int]]] | Product | Convolved],
     *,
     n_scalars: int = 0,
     scratch: Sequence[int] = (),

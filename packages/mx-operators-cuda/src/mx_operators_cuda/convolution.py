@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -60,10 +61,10 @@ class Shape:
         return self.filters * (self.channels // self.groups) * prod(self.kernel)
 
     @property
-    def largest(self) -> int:
-        """Elements of the largest tensor."""
+    def elements(self) -> tuple[int, int, int]:
+        """Elements of data, of the filters, and of the result."""
         inner, outer = self.channels * prod(self.inner), self.filters * prod(self.outer)
-        return max(self.batch * inner, self.batch * outer, self.weights)
+        return self.batch * inner, self.weights, self.batch * outer
 
     def argument(self) -> written.Argument:
         """The struct of the kernels."""
@@ -169,8 +170,58 @@ def _sums(shape: tuple[int, ...], axis: int, code: int, place: Parameter, output
     return [launch.taking(places) for launch in made], bytes_
 
 
-def _plan(call: KernelCall, steps: Sequence[Launch], scratch: Sequence[int] = ()) -> Any:
-    return make_plan(call.op.name, call.context, call.inputs, call.outputs, steps, scratch=scratch)
+class Result(IntEnum):
+    """Which tensor of y = w * x is computed; the numbers of `csrc/convolution_graph.hpp`."""
+
+    Y = 0  #: the convolution
+    X = 1  #: the gradient of data, or the transpose
+    W = 2  #: the gradient of weights
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One result of an operator.
+
+    Parameters
+    ----------
+    result : Result
+    places : tuple of Parameter
+        Of x, w, y and the bias that is added to the result, which may be missing.
+    steps : list of Launch
+        Our own kernels for it.
+    """
+
+    result: Result
+    places: tuple[Parameter, ...]
+    steps: list[Launch]
+
+
+@dataclass(frozen=True)
+class Work:
+    """All that an operator computes.
+
+    Parameters
+    ----------
+    shape : Shape
+    code : int
+        Type code of all tensors.
+    pieces : tuple of Piece
+    sums : list of Launch
+        The gradient of the bias.
+    scratch : list of int
+        Bytes of each piece of scratch memory.
+    """
+
+    shape: Shape
+    code: int
+    pieces: tuple[Piece, ...]
+    sums: list[Launch]
+    scratch: list[int]
+
+    def plan(self, call: KernelCall) -> Any:
+        """A plan of our own kernels."""
+        steps = [step for piece in self.pieces for step in piece.steps] + self.sums
+        return make_plan(call.op.name, call.context, call.inputs, call.outputs, steps, scratch=self.scratch)
 
 
 # ---- Convolution ----
@@ -188,36 +239,75 @@ def _convolved(p: ConvolutionParam, data: TensorSpec, result: TensorSpec) -> Sha
 
 def convolve(call: KernelCall) -> Any:
     """data, weight[, bias] -> output."""
+    work = convolution_work(call)
+    return work and work.plan(call)
+
+
+def convolution_work(call: KernelCall) -> Work | None:
+    """That of Convolution; None for what the kernels do not have."""
     p: Any = call.params
     shape = _convolved(p, call.inputs[0], call.outputs[0])
-    if (code := _code(call)) is None or not _fits(shape):
-        return None
-    bias = None if p.no_bias else (Kind.INPUT, 2)
-    return _plan(call, forward(shape, code, (Kind.INPUT, 0), (Kind.INPUT, 1), bias, (Kind.OUTPUT, 0)))
+    return _forward_work(call, shape, Result.Y, ((Kind.INPUT, 0), (Kind.INPUT, 1), (Kind.OUTPUT, 0)))
 
 
 def backward_convolve(call: KernelCall) -> Any:
     """out_grad, data, weight -> data_grad, weight_grad[, bias_grad]."""
+    work = backward_convolution_work(call)
+    return work and work.plan(call)
+
+
+def backward_convolution_work(call: KernelCall) -> Work | None:
+    """That of the gradient of Convolution; None for what the kernels do not have."""
     p: Any = call.params
     head, data = call.inputs[:2]
     shape = _convolved(p, data, head)
+    return _backward_work(call, shape, Result.X, ((Kind.OUTPUT, 0), (Kind.INPUT, 2), (Kind.INPUT, 0)),
+                          ((Kind.INPUT, 1), (Kind.OUTPUT, 1), (Kind.INPUT, 0)))  # fmt: skip
+
+
+def _forward_work(
+    call: KernelCall, shape: Shape, result: Result, places: tuple[Parameter, Parameter, Parameter]
+) -> Work | None:
+    p: Any = call.params
     if (code := _code(call)) is None or not _fits(shape):
         return None
-    steps = transposed(shape, code, (Kind.INPUT, 0), (Kind.INPUT, 2), None, (Kind.OUTPUT, 0))
-    more, scratch = weights(shape, code, (Kind.INPUT, 1), (Kind.INPUT, 0), (Kind.OUTPUT, 1))
-    return _with_bias(call, code, [*steps, *more], scratch, len(head.shape) - 1 if shape.last else 1)
+    x, w, y = places
+    bias = None if p.no_bias else (Kind.INPUT, 2)
+    steps = (
+        forward(shape, code, x, w, bias, y) if result == Result.Y else transposed(shape, code, y, w, bias, x)
+    )
+    return Work(shape, code, (Piece(result, places if bias is None else (*places, bias), steps),), [], [])
 
 
-def _with_bias(call: KernelCall, code: int, steps: list[Launch], scratch: list[int], axis: int) -> Any:
+def _backward_work(
+    call: KernelCall,
+    shape: Shape,
+    result: Result,
+    of_data: tuple[Parameter, Parameter, Parameter],
+    of_weights: tuple[Parameter, Parameter, Parameter],
+) -> Work | None:
+    """Gradients of data, which is `result`, of weights, and of the bias if there is one."""
+    if (code := _code(call)) is None or not _fits(shape):
+        return None
+    x, w, y = of_data
+    steps = (
+        forward(shape, code, x, w, None, y) if result == Result.Y else transposed(shape, code, y, w, None, x)
+    )
+    more, scratch = weights(shape, code, of_weights[0], of_weights[2], of_weights[1])
+    sums: list[Launch] = []
     if len(call.outputs) > 2:
-        sums, more = _sums(call.inputs[0].shape, axis, code, (Kind.INPUT, 0), 2, len(scratch))
-        steps, scratch = [*steps, *sums], [*scratch, *more]
-    return _plan(call, steps, scratch)
+        head = call.inputs[0].shape
+        axis = len(head) - 1 if shape.last else 1
+        sums, added = _sums(head, axis, code, (Kind.INPUT, 0), 2, len(scratch))
+        scratch = [*scratch, *added]
+    return Work(
+        shape, code, (Piece(result, of_data, steps), Piece(Result.W, of_weights, more)), sums, scratch
+    )
 
 
 def _fits(shape: Shape) -> bool:
     """At most three spatial axes, fewer than 2^31 elements."""
-    return len(shape.kernel) <= 3 and shape.largest < 1 << 31
+    return len(shape.kernel) <= 3 and max(shape.elements) < 1 << 31
 
 
 # ---- Deconvolution ----
@@ -235,24 +325,30 @@ def _deconvolved(p: DeconvolutionParam, data: TensorSpec, result: TensorSpec) ->
 
 def deconvolve(call: KernelCall) -> Any:
     """data, weight[, bias] -> output."""
+    work = deconvolution_work(call)
+    return work and work.plan(call)
+
+
+def deconvolution_work(call: KernelCall) -> Work | None:
+    """That of Deconvolution; None for what the kernels do not have."""
     p: Any = call.params
     shape = _deconvolved(p, call.inputs[0], call.outputs[0])
-    if (code := _code(call)) is None or not _fits(shape):
-        return None
-    bias = None if p.no_bias else (Kind.INPUT, 2)
-    return _plan(call, transposed(shape, code, (Kind.INPUT, 0), (Kind.INPUT, 1), bias, (Kind.OUTPUT, 0)))
+    return _forward_work(call, shape, Result.X, ((Kind.OUTPUT, 0), (Kind.INPUT, 1), (Kind.INPUT, 0)))
 
 
 def backward_deconvolve(call: KernelCall) -> Any:
     """out_grad, data, weight -> data_grad, weight_grad[, bias_grad]."""
+    work = backward_deconvolution_work(call)
+    return work and work.plan(call)
+
+
+def backward_deconvolution_work(call: KernelCall) -> Work | None:
+    """That of the gradient of Deconvolution; None for what the kernels do not have."""
     p: Any = call.params
     head, data = call.inputs[:2]
     shape = _deconvolved(p, data, head)
-    if (code := _code(call)) is None or not _fits(shape):
-        return None
-    steps = forward(shape, code, (Kind.INPUT, 0), (Kind.INPUT, 2), None, (Kind.OUTPUT, 0))
-    more, scratch = weights(shape, code, (Kind.INPUT, 0), (Kind.INPUT, 1), (Kind.OUTPUT, 1))
-    return _with_bias(call, code, [*steps, *more], scratch, 1)
+    return _backward_work(call, shape, Result.Y, ((Kind.INPUT, 0), (Kind.INPUT, 2), (Kind.OUTPUT, 0)),
+                          ((Kind.INPUT, 0), (Kind.OUTPUT, 1), (Kind.INPUT, 1)))  # fmt: skip
 
 
 def upsample(call: KernelCall) -> Any:
@@ -263,4 +359,5 @@ def upsample(call: KernelCall) -> Any:
     shape = _deconvolved(filter_param(p), call.inputs[0], call.outputs[0])
     if (code := _code(call)) is None or not _fits(shape):
         return None
-    return _plan(call, transposed(shape, code, (Kind.INPUT, 0), (Kind.INPUT, 1), None, (Kind.OUTPUT, 0)))
+    steps = transposed(shape, code, (Kind.INPUT, 0), (Kind.INPUT, 1), None, (Kind.OUTPUT, 0))
+    return make_plan(call.op.name, call.context, call.inputs, call.outputs, steps)

@@ -112,6 +112,7 @@ def diagnostics() -> dict[str, str]:
         "GPUs": _gpus(found.gpus),
         "NVRTC": _nvrtc_line(),
         "cuBLAS": _blas_line(),
+        "cuDNN": _dnn_line(),
         "CuPy": _cupy_version() or "not installed; only GPU kernels written in Python need it",
     }
 
@@ -145,6 +146,12 @@ def _blas_line() -> str:
         return blas.load()
     except MXNetError:
         return f"not installed; {CURE}"
+
+
+def _dnn_line() -> str:
+    from mx_operators_cuda import cudnn
+
+    return cudnn.line()
 
 
 def _cupy_version() -> str:

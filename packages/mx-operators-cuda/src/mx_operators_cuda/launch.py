@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From generated kernels and matrix products to plans."""
+"""From generated kernels, matrix products and convolutions to plans."""
 
 from __future__ import annotations
 
@@ -101,6 +101,33 @@ class Product:
 
 
 @dataclass(frozen=True)
+class Convolved:
+    """A convolution by cuDNN, with steps in its place for runs that it does not serve.
+
+    Parameters
+    ----------
+    written, added : native plan
+        Which writes the result, and which adds it to what is there; the latter may be None.
+    places : tuple of Parameter
+        Of x, w, y and the bias, which may be missing.
+    result : Parameter
+        Which of them is computed, an output.
+    workspace : Parameter
+        Scratch memory: what the plans need, and 256 bytes.
+    instead : int
+        How many of the steps that follow are run only where this one does not serve: the result is added and there
+        is no plan for that, or an address is no multiple of 16.
+    """
+
+    written: Any
+    added: Any
+    places: tuple[Parameter, ...]
+    result: Parameter
+    workspace: Parameter
+    instead: int
+
+
+@dataclass(frozen=True)
 class Condition:
     """What run-time scalars must satisfy: one is at least, or above, another one or 0.
 
@@ -147,7 +174,7 @@ def make_plan(
     context: Context,
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
-    steps: Sequence[Launch | Product],
+    steps: Sequence[Launch | Product | Convolved],
     *,
     n_scalars: int = 0,
     scratch: Sequence[int] = (),
@@ -156,7 +183,7 @@ def make_plan(
     adds: bool = True,
     counted: Counted | None = None,
 ) -> Any:
-    """A plan that enqueues kernels and products one after another; compiles and loads them now.
+    """A plan that enqueues kernels, products and convolutions one after another; compiles and loads them now.
 
     Parameters
     ----------
@@ -185,13 +212,19 @@ def make_plan(
     from mx_operators_cuda import _native
 
     here = context.device_id
-    made = [_launch(step, here) if isinstance(step, Launch) else _product(step) for step in steps]
+    made = [_native_step(step, here) for step in steps]
     tested = [(c.larger, -1 if c.smaller is None else c.smaller, c.above, c.refusal) for c in conditions]
     return _native.launch_plan(
         name, here, _specs(inputs), _specs(outputs), made, n_scalars=n_scalars, scratch=list(scratch),
         random_blocks=random_blocks, conditions=tested, adds=adds,
         counted=None if counted is None else (counted.steps, counted.scratch, counted.offset, list(counted.row)),
     )  # fmt: skip
+
+
+def _native_step(step: Launch | Product | Convolved, here: int) -> Any:
+    if isinstance(step, Launch):
+        return _launch(step, here)
+    return _product(step) if isinstance(step, Product) else _convolved(step)
 
 
 def _launch(launch: Launch, here: int) -> Any:
@@ -214,6 +247,15 @@ def _product(product: Product) -> Any:
     return _native.Product(
         a, b, c, dtype=product.dtype, transposed=product.transposed, sizes=product.sizes,
         rows=product.rows, strides=product.strides, batch=product.batch, add=product.add,
+    )  # fmt: skip
+
+
+def _convolved(step: Convolved) -> Any:
+    from mx_operators_cuda import _native
+
+    return _native.Convolved(
+        step.written, step.added, places=list(map(_native_parameter, step.places)),
+        result=_native_parameter(step.result), workspace=_native_parameter(step.workspace), instead=step.instead,
     )  # fmt: skip
 
 

@@ -16,8 +16,10 @@ MX_PLUGIN = PluginInfo(
     variables={
         "MX_CUDA_DRIVER": "path of the CUDA driver library, by default libcuda.so.1",
         "MX_CUBLAS": "path of cuBLAS, by default that of the nvidia-cublas wheel",
+        "MX_CUDNN": "path of cuDNN 9, by default that of the nvidia-cudnn wheel; off: not used",
         "MX_NCCL": "path of NCCL, by default that of the nvidia-nccl wheel",
         "MX_NVRTC": "path of NVRTC, by default that of the nvidia-cuda-nvrtc wheel",
+        "MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION": "1: cuDNN may round float32 to TensorFloat-32; 0 by default",
         "MX_GPU_MEM_POOL_TYPE": "pool of GPU memory: Pooled, BestFit or Naive",
         "MXNET_GPU_MEM_POOL_RESERVE": "percent of a GPU's memory that pooled blocks leave free, 5 by default",
         "MXNET_GPU_MEM_POOL_TYPE": "the same with MXNet's names; MX_GPU_MEM_POOL_TYPE comes first",

@@ -247,8 +247,19 @@ CUBLAS = (
 )  # fmt: skip
 
 
+#: operators that cuDNN serves where it is there, before our own kernels
+CUDNN: tuple[tuple[str, str], ...] = (
+    ("Convolution", "dnn:convolve"),
+    ("_backward_Convolution", "dnn:backward_convolve"),
+    ("Deconvolution", "dnn:deconvolve"),
+    ("_backward_Deconvolution", "dnn:backward_deconvolve"),
+)
+
+
 def register_kernels(registry: Any) -> None:
     """Adds the kernels of single operators."""
+    for op, make in CUDNN:
+        registry.add(op, "gpu", "cudnn", f"{__package__}.{make}", priority=20)
     for op, make in KERNELS:
         variant = "cublas" if make.startswith(CUBLAS) else "nvrtc"
         registry.add(op, "gpu", variant, f"{__package__}.{make}")

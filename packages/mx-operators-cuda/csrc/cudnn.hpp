@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cuDNN's graph interface, declared by us and found at run time like the driver: its functions, its numbers, a
+// descriptor that frees itself, and a handle per GPU.
+//
+// Source: cuDNN backend API reference, 9.x.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "gpu.hpp"
+
+namespace mx::cuda::dnn {
+
+using Status = int;  // cudnnStatus_t
+using Handle = struct HandleTag*;
+using Pointer = struct DescriptorTag*;  // cudnnBackendDescriptor_t
+
+enum : Status { kOk = 0 };
+inline bool unsupported(Status status) { return status >= 3000 && status < 4000; }
+
+enum Kind : int {  // cudnnBackendDescriptorType_t
+  kConvolution = 1,
+  kEngine = 2,
+  kEngineConfig = 3,
+  kHeuristics = 4,
+  kPlan = 5,
+  kForwardOperation = 10,
+  kWeightsOperation = 11,
+  kDataOperation = 12,
+  kPointwiseOperation = 13,
+  kGraph = 15,
+  kVariantPack = 16,
+  kTensor = 17,
+  kPointwise = 0,
+  kProperties = 38,
+};
+
+enum Attribute : int {  // cudnnBackendAttributeName_t
+  kPointwiseMode = 0,
+  kPointwisePrecision = 1,
+  kConvolutionPrecision = 100,
+  kConvolutionMode = 101,
+  kConvolutionDilations = 102,
+  kConvolutionStrides = 103,
+  kConvolutionPostPaddings = 104,
+  kConvolutionPrePaddings = 105,
+  kConvolutionAxes = 106,
+  kHeuristicsMode = 200,
+  kHeuristicsGraph = 201,
+  kHeuristicsResults = 202,
+  kHeuristicsProperties = 204,
+  kConfigEngine = 300,
+  kPlanHandle = 400,
+  kPlanConfig = 401,
+  kPlanWorkspace = 402,
+  kPlanProperties = 407,
+  kForwardAlpha = 700,
+  kForwardBeta = 701,
+  kForwardConvolution = 702,
+  kForwardW = 703,
+  kForwardX = 704,
+  kForwardY = 705,
+  kDataAlpha = 706,
+  kDataBeta = 707,
+  kDataConvolution = 708,
+  kDataW = 709,
+  kDataX = 710,
+  kDataY = 711,
+  kWeightsAlpha = 712,
+  kWeightsBeta = 713,
+  kWeightsConvolution = 714,
+  kWeightsW = 715,
+  kWeightsX = 716,
+  kWeightsY = 717,
+  kPointwiseDescriptor = 750,
+  kPointwiseX = 751,
+  kPointwiseB = 752,
+  kPointwiseY = 753,
+  kGraphHandle = 800,
+  kGraphOperations = 801,
+  kTensorAlignment = 900,
+  kTensorType = 901,
+  kTensorExtents = 902,
+  kTensorStrides = 903,
+  kTensorId = 906,
+  kTensorVirtual = 907,
+  kPackIds = 1000,
+  kPackPointers = 1001,
+  kPackWorkspace = 1003,
+  kEngineIndex = 1301,
+  kEngineNumericalNotes = 1303,
+  kPropertiesText = 2702,
+};
+
+enum Type : int {  // cudnnBackendAttributeType_t
+  kHandleType = 0,
+  kDataTypeType = 1,
+  kBool = 2,
+  kInt64 = 3,
+  kFloat = 4,
+  kDouble = 5,
+  kVoidPointer = 6,
+  kConvolutionModeType = 7,
+  kHeuristicsModeType = 8,
+  kNumericalNoteType = 11,
+  kPointwiseModeType = 14,
+  kDescriptor = 15,
+  kChar = 24,
+};
+
+enum : int { kFloat32 = 0, kFloat64 = 1, kFloat16 = 2, kBFloat16 = 9 };  // cudnnDataType_t
+enum : int { kCrossCorrelation = 1 };                                    // cudnnConvolutionMode_t
+enum : int { kAdd = 0 };                                                 // cudnnPointwiseMode_t
+enum : int { kModeFallback = 2, kModeA = 3 };                            // cudnnBackendHeurMode_t
+enum : int {                                                             // cudnnBackendNumericalNote_t
+  kTensorCore = 0,
+  kDownConverts = 1,
+  kReducedReduction = 2,
+  kNondeterministic = 4,
+};
+
+struct Functions {
+  size_t (*version)();
+  const char* (*status_text)(Status);
+  void (*last_error)(char* text, size_t bytes);
+  Status (*create)(Handle* handle);
+  Status (*set_stream)(Handle handle, Stream stream);
+  Status (*make)(int kind, Pointer* made);
+  Status (*destroy)(Pointer descriptor);
+  Status (*finalize)(Pointer descriptor);
+  Status (*set)(Pointer descriptor, int attribute, int type, int64_t count, const void* values);
+  Status (*get)(Pointer descriptor, int attribute, int type, int64_t room, int64_t* count, void* values);
+  Status (*execute)(Handle handle, Pointer plan, Pointer pack);
+};
+
+// Loads cuDNN 9 from a file, once per process.  Returns its version, 91900 for 9.19.  Throws mx::Error.
+size_t load(const std::string& path);
+// Throws mx::Error when cuDNN is not loaded.
+const Functions& functions();
+// "CUDNN_STATUS_BAD_PARAM (2000): ...".
+std::string describe(Status status);
+// Throws mx::Error "[where] what: ..." unless the status is success.
+void check(Status status, const std::string& where, const char* what);
+
+// Owns a backend descriptor.  Threads: one at a time until it is finalized, then any.
+class Descriptor {
+ public:
+  Descriptor(Kind kind, const std::string& where);
+  Descriptor(Descriptor&& other) noexcept : where_(std::move(other.where_)), pointer_(other.pointer_) {
+    other.pointer_ = nullptr;
+  }
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor();
+
+  Pointer get() const noexcept { return pointer_; }
+  Descriptor& set(Attribute attribute, Type type, int64_t count, const void* values);
+  Descriptor& set(Attribute attribute, const std::vector<int64_t>& values);
+  Descriptor& set(Attribute attribute, const Descriptor& other);
+  Descriptor& set_number(Attribute attribute, int64_t value) { return set(attribute, kInt64, 1, &value); }
+  Descriptor& set_choice(Attribute attribute, Type type, int value) { return set(attribute, type, 1, &value); }
+  Descriptor& finalize();
+  // The status instead of an exception: what cuDNN does not support is no error.
+  Status try_finalize() { return functions().finalize(pointer_); }
+
+  int64_t number(Attribute attribute) const;
+  std::vector<int> choices(Attribute attribute, Type type) const;
+  int64_t count(Attribute attribute, Type type) const;
+
+ private:
+  std::string where_;
+  Pointer pointer_ = nullptr;
+};
+
+// The handle of a GPU, whose context is current.  One thread's at a time: who uses it holds its mutex.
+struct Bound {
+  std::mutex mutex;
+  Handle handle = nullptr;
+  Stream stream = nullptr;
+
+  // Makes the handle at the first call.  Throws mx::Error.
+  Handle made(const std::string& where);
+};
+Bound& bound(const Gpu& gpu);
+
+}  // namespace mx::cuda::dnn

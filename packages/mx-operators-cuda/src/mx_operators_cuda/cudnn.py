@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cuDNN: found and loaded when the first convolution is prepared; without it our own kernels serve."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from pathlib import Path
+
+from mx_core.errors import MXNetError
+from mx_operators_cuda.libraries import places
+
+#: what MX_CUDNN says when cuDNN is not to be used
+OFF = "off"
+CURE = "pip install 'nvidia-cudnn-cu13>=9,<10'"
+_PATTERNS = ("cudnn/lib/libcudnn.so.*",)
+_SONAMES = ("libcudnn.so.9",)
+#: what a wheel's cuDNN opens by name, which the system does not find
+_BESIDE = (
+    "cu13/lib/libcublasLt.so.*", "cublas/lib/libcublasLt.so.*",
+    "cu13/lib/libcublas.so.*", "cublas/lib/libcublas.so.*",
+    "cu13/lib/libnvrtc.so.*", "cuda_nvrtc/lib/libnvrtc.so.*",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def load() -> tuple[str, str]:
+    """Loads it: the file that MX_CUDNN names, else from a wheel, else from the system.
+
+    Returns
+    -------
+    (str, str)
+        Where it was found, and its version: `9.19.0`.
+
+    Raises
+    ------
+    MXNetError  it is not installed, not of version 9, or MX_CUDNN is "off"
+    """
+    from mx_operators_cuda import _native
+
+    tried = []
+    for path in places("MX_CUDNN", _PATTERNS, "cudnn", _SONAMES):
+        if path == OFF:
+            raise MXNetError("cuDNN is not used: MX_CUDNN is off")
+        try:
+            _load_beside(Path(path))
+            number = _native.load_dnn(path)
+            return path, f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+        except (OSError, MXNetError) as error:
+            tried.append(f"{path}: {error}")
+    raise MXNetError(f"cuDNN (NVIDIA's convolutions) was not found; {CURE}. Tried {'; '.join(tried)}")
+
+
+def _load_beside(path: Path) -> None:
+    if "/" not in str(path):
+        return
+    for pattern in _BESIDE:
+        for library in sorted(path.parents[2].glob(pattern)) if len(path.parents) > 2 else ():
+            if ".alt." not in library.name:
+                ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+
+
+def installed() -> bool:
+    """Whether it can be loaded; the first call tries."""
+    try:
+        load()
+    except MXNetError:
+        return False
+    return True
+
+
+def line() -> str:
+    """For `mx doctor`."""
+    try:
+        path, version = load()
+        return f"{version}, {path}"
+    except MXNetError as error:
+        if "MX_CUDNN is off" in str(error):
+            return "off (MX_CUDNN); our own kernels serve convolutions"
+        return f"not installed; our own kernels serve convolutions; {CURE}"

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolution, its transpose, and the gradients of both, by cuDNN, with our own kernels for what it declines."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from mx_core import dtypes
+from mx_core.errors import MXNetError, NoKernelError
+from mx_operators_cuda import convolution, cudnn
+from mx_operators_cuda.convolution import Result, Shape, Work
+from mx_operators_cuda.launch import Convolved, Kind, Launch, Parameter, make_plan
+
+if TYPE_CHECKING:
+    from mx_core.kernels import KernelCall
+
+#: float32 may be rounded to TensorFloat-32 before it is multiplied; MXNet's name
+CONVERSION = "MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION"
+_FLOATS = frozenset(dtypes.code(n) for n in ("float16", "bfloat16", "float32"))
+#: which of x, w and y a result is
+_PLACES = {Result.X: 0, Result.W: 1, Result.Y: 2}
+#: bytes of which a workspace begins at a multiple
+ALIGNMENT = 256
+
+
+@dataclass(frozen=True)
+class Signature:
+    """All that a plan of cuDNN depends on but the GPU.
+
+    Parameters
+    ----------
+    result : Result
+    shape : Shape
+    code : int
+        Type code of all tensors.
+    bias : bool
+        It is added to the result.
+    add : bool
+        The result is added to what is there.
+    workspace : int
+        Bytes at most.
+    converts : bool
+        Whether float32 may be rounded to TensorFloat-32.
+    """
+
+    result: Result
+    shape: Shape
+    code: int
+    bias: bool
+    add: bool
+    workspace: int
+    converts: bool
+
+    def plan(self, gpu: int | None, properties: str = "") -> Any:
+        """cuDNN's plan for a GPU, or for one that `properties` describe; such a plan is not run.
+
+        Raises
+        ------
+        NoKernelError  cuDNN has none
+        MXNetError  it failed
+        """
+        from mx_operators_cuda import _native
+
+        s = self.shape
+        fill = 2 - len(s.kernel)  # cuDNN has no convolutions along one axis
+        inner, outer, kernel = (_widened(e, fill) for e in (s.inner, s.outer, s.kernel))
+        x, w, y = (
+            (s.batch, s.channels, *inner),
+            (s.filters, s.channels // s.groups, *kernel),
+            (s.batch, s.filters, *outer),
+        )
+        window = (_widened(s.stride, fill), _widened(s.dilate, fill), _widened(s.pad, fill, 0))
+        return _native.ConvolutionPlan(
+            result=int(self.result), dtype=self.code, last=s.last, bias=self.bias, add=self.add, extents=(x, w, y),
+            window=window, workspace=self.workspace, converts=self.converts, gpu=gpu, properties=properties,
+        )  # fmt: skip
+
+
+def _widened(values: Sequence[int], fill: int, value: int = 1) -> tuple[int, ...]:
+    return (*(value,) * fill, *values)
+
+
+@cache  # a plan that may still be run is never freed
+def _planned(signature: Signature, gpu: int) -> Any:
+    """The plan, or None where cuDNN has none."""
+    try:
+        return signature.plan(gpu)
+    except NoKernelError:
+        return None
+    except MXNetError as error:
+        warnings.warn(f"our own kernels serve a convolution, because cuDNN failed: {error}", stacklevel=2)
+        return None
+
+
+def converts() -> bool:
+    """Whether the environment allows TensorFloat-32."""
+    return os.environ.get(CONVERSION, "0").strip() not in ("", "0")
+
+
+def convolve(call: KernelCall) -> Any:
+    """data, weight[, bias] -> output."""
+    return _plan(call, convolution.convolution_work(call))
+
+
+def backward_convolve(call: KernelCall) -> Any:
+    """out_grad, data, weight -> data_grad, weight_grad[, bias_grad]."""
+    return _plan(call, convolution.backward_convolution_work(call))
+
+
+def deconvolve(call: KernelCall) -> Any:
+    """data, weight[, bias] -> output."""
+    return _plan(call, convolution.deconvolution_work(call))
+
+
+def backward_deconvolve(call: KernelCall) -> Any:
+    """out_grad, data, weight -> data_grad, weight_grad[, bias_grad]."""
+    return _plan(call, convolution.backward_deconvolution_work(call))
+
+
+def signatures(call: KernelCall, work: Work) -> list[Signature]:
+    """What cuDNN is asked for: one per piece of the work."""
+    p: Any = call.params
+    limit, rounded = int(p.workspace) << 20, converts()
+    return [
+        Signature(piece.result, work.shape, work.code, len(piece.places) > 3, False, limit, rounded)
+        for piece in work.pieces
+    ]
+
+
+def _plan(call: KernelCall, work: Work | None) -> Any:
+    """A plan of what cuDNN has, each with our own kernels in its place for the runs that it declines."""
+    p: Any = call.params
+    if work is None or p.cudnn_off or not cudnn.installed():
+        return None
+    if work.code not in _FLOATS or min(work.shape.elements) == 0:
+        return None
+    gpu = call.context.device_id
+    steps: list[Launch | Convolved] = []
+    workspace: Parameter = (Kind.SCRATCH, len(work.scratch))
+    needed = -1
+    for piece, signature in zip(work.pieces, signatures(call, work), strict=True):
+        written = _planned(signature, gpu)
+        if written is not None:
+            # cuDNN does not add a result with a bias
+            added = None if signature.bias else _planned(replace(signature, add=True), gpu)
+            needed = max(needed, *(plan.workspace for plan in (written, added) if plan is not None))
+            places, result = piece.places, piece.places[_PLACES[piece.result]]
+            steps.append(Convolved(written, added, places, result, workspace, len(piece.steps)))
+        steps += piece.steps
+    if needed < 0:
+        return None
+    scratch = [*work.scratch, needed + ALIGNMENT]
+    return make_plan(
+        call.op.name, call.context, call.inputs, call.outputs, [*steps, *work.sums], scratch=scratch
+    )

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cuDNN for the fake driver: the part of its graph interface that is used here.  A descriptor is a table of
+// attributes; what they may be is checked when it is finalized, and the tensors of a run when it is executed.  Runs
+// are computed by definition (`fake_convolution.hpp`), on the fake streams, and told to the file FAKE_CUDNN_LOG.
+//
+// It names three engines: number 0 adds up in no fixed order, number 1 multiplies float32 in tensor cores, number 2
+// does neither.  FAKE_CUDNN_REFUSES lists what no engine has: "bias", "add", "y", "x", "w" (results), "all".
+// FAKE_CUDNN_VERSION is its version, 91900.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "fake_convolution.hpp"
+#include "fake_cuda.hpp"
+
+namespace {
+
+using fake::Convolution;
+using fake::Tensor;
+
+enum : int { kOk = 0, kBadParameter = 2000, kNotFinalized = 2004, kUnsupported = 3000 };
+enum : int {
+  kEngine = 2,
+  kConfig = 3,
+  kHeuristics = 4,
+  kPlan = 5,
+  kForward = 10,
+  kWeights = 11,
+  kData = 12,
+  kPointwiseOperation = 13,
+  kGraph = 15,
+  kPack = 16,
+  kTensor = 17,
+  kProperties = 38,
+};
+enum : int { kBool = 2, kInt64 = 3, kFloat = 4, kVoidPointer = 6, kNumericalNote = 11, kDescriptorType = 15 };
+constexpr size_t kWorkspace = 1000;
+
+thread_local std::string message;
+
+int refuse(int status, const std::string& why) {
+  message = why;
+  return status;
+}
+
+size_t width(int type) {
+  switch (type) {
+    case 0: case kInt64: case kVoidPointer: case kDescriptorType: return 8;
+    case kBool: case 24: return 1;
+    default: return 4;
+  }
+}
+
+struct Values {
+  int type = -1;
+  int64_t count = 0;
+  std::string bytes;
+};
+
+struct Descriptor {
+  int kind;
+  bool finalized = false;
+  std::map<int, Values> attributes;
+  Convolution made;  // of operations, graphs and what comes from them
+  int engine = -1;
+
+  bool has(int attribute) const { return attributes.count(attribute) != 0; }
+  template <class T> T one(int attribute, T absent = T()) const {
+    const auto found = attributes.find(attribute);
+    if (found == attributes.end()) return absent;
+    T value;
+    std::memcpy(&value, found->second.bytes.data(), sizeof value);
+    return value;
+  }
+  template <class T> std::vector<T> all(int attribute) const {
+    const auto found = attributes.find(attribute);
+    if (found == attributes.end()) return {};
+    std::vector<T> values(static_cast<size_t>(found->second.count));
+    std::memcpy(values.data(), found->second.bytes.data(), values.size() * sizeof(T));
+    return values;
+  }
+  const Descriptor& other(int attribute) const {
+    static const Descriptor none{-1, false, {}, {}, -1};
+    const auto* found = one<const Descriptor*>(attribute);
+    return found == nullptr ? none : *found;
+  }
+};
+
+bool refused(const char* what) {
+  const char* given = std::getenv("FAKE_CUDNN_REFUSES");
+  const std::string list = std::string(",") + (given == nullptr ? "" : given) + ",";
+  return list.find(std::string(",") + what + ",") != std::string::npos;
+}
+
+Tensor tensor_of(const Descriptor& d) {
+  return {d.one<int64_t>(906), d.one<int>(901, -1), d.all<int64_t>(902), d.all<int64_t>(903),
+          d.one<bool>(907), d.one<int64_t>(900)};
+}
+
+int finalize_tensor(const Descriptor& d) {
+  const Tensor t = tensor_of(d);
+  if (t.extents.size() < 3 || t.extents.size() != t.strides.size()) return refuse(kBadParameter, "extents and strides");
+  if (t.type != fake::kReal32 && t.type != fake::kReal16 && t.type != fake::kBrain16) {
+    return refuse(kUnsupported, "type");
+  }
+  for (size_t i = 0; i < t.extents.size(); ++i) {
+    if (t.extents[i] <= 0 || t.strides[i] <= 0) return refuse(kBadParameter, "an extent or a stride");
+  }
+  return t.alignment > 0 ? kOk : refuse(kBadParameter, "no alignment");
+}
+
+int finalize_convolution(Descriptor& d) {
+  const Descriptor& how = d.other(d.kind == kForward ? 702 : d.kind == kData ? 708 : 714);
+  if (!how.finalized) return refuse(kNotFinalized, "the convolution");
+  const int first = d.kind == kForward ? 700 : d.kind == kData ? 706 : 712;
+  Convolution& made = d.made;
+  made.result = d.kind == kForward ? 'y' : d.kind == kData ? 'x' : 'w';
+  const int attributes[3][3] = {{704, 703, 705}, {710, 709, 711}, {716, 715, 717}};  // x, w, y
+  const int* names = attributes[d.kind == kForward ? 0 : d.kind == kData ? 1 : 2];
+  for (int i = 0; i < 3; ++i) {
+    if (!d.other(names[i]).finalized) return refuse(kNotFinalized, "a tensor");
+  }
+  made.x = tensor_of(d.other(names[0]));
+  made.w = tensor_of(d.other(names[1]));
+  made.y = tensor_of(d.other(names[2]));
+  made.alpha = d.one<float>(first, -1);
+  made.beta = d.one<float>(first + 1, -1);
+  made.pad = how.all<int64_t>(105);
+  made.stride = how.all<int64_t>(103);
+  made.dilate = how.all<int64_t>(102);
+  if (how.one<int>(101) != 1) return refuse(kUnsupported, "mode");
+  if (how.one<int>(100, -1) != fake::kReal32) return refuse(kUnsupported, "precision");
+  if (how.all<int64_t>(104) != made.pad) return refuse(kUnsupported, "paddings that differ");
+  if (how.one<int64_t>(106) != static_cast<int64_t>(made.pad.size())) return refuse(kBadParameter, "spatial axes");
+  return made.fits() ? kOk : refuse(kBadParameter, "extents do not fit together");
+}
+
+int finalize_graph(Descriptor& d) {
+  const auto operations = d.all<Descriptor*>(801);
+  if (operations.empty() || operations.size() > 2) return refuse(kUnsupported, "operations");
+  for (const Descriptor* operation : operations) {
+    if (!operation->finalized) return refuse(kNotFinalized, "an operation");
+  }
+  d.made = operations[0]->made;
+  if (d.made.result == 0) return refuse(kUnsupported, "no convolution comes first");
+  if (operations.size() == 1) return d.made.target().is_virtual ? refuse(kBadParameter, "nothing is written") : kOk;
+  const Descriptor& sum = *operations[1];
+  if (sum.kind != kPointwiseOperation || sum.other(750).one<int>(0, -1) != 0) return refuse(kUnsupported, "no sum");
+  const Tensor in = tensor_of(sum.other(751));
+  if (!in.is_virtual || in.id != d.made.target().id) return refuse(kBadParameter, "the sum is of another tensor");
+  d.made.bias = tensor_of(sum.other(752));
+  d.made.biased = true;
+  Tensor out = tensor_of(sum.other(753));
+  if (out.extents != d.made.target().extents) return refuse(kBadParameter, "extents of the sum");
+  d.made.target() = out;
+  return kOk;
+}
+
+bool engines_have(const Convolution& what) {
+  const char result[2] = {what.result, '\0'};
+  return !refused("all") && !refused(result) && !(what.biased && (refused("bias") || what.result != 'y')) &&
+         !(what.beta != 0 && refused("add"));
+}
+
+int finalize(Descriptor& d) {
+  switch (d.kind) {
+    case kTensor: return finalize_tensor(d);
+    case kForward: case kData: case kWeights: return finalize_convolution(d);
+    case kGraph: return finalize_graph(d);
+    case kHeuristics:
+      if (!d.other(201).finalized) return refuse(kNotFinalized, "the graph");
+      d.made = d.other(201).made;
+      return kOk;
+    case kPlan:
+      if (d.one<void*>(400) == nullptr && !d.has(407)) return refuse(kBadParameter, "neither a handle nor a GPU");
+      d.made = d.other(401).made;
+      d.engine = d.other(401).engine;
+      return d.engine < 0 ? refuse(kBadParameter, "no engine") : kOk;
+    case kPack:
+      return d.all<int64_t>(1000).size() == d.all<void*>(1001).size() ? kOk : refuse(kBadParameter, "ids and pointers");
+    case kProperties: return d.has(2702) ? kOk : refuse(kBadParameter, "no properties");
+    default: return kOk;
+  }
+}
+
+struct Run {
+  Convolution what;
+  std::map<int64_t, unsigned long long> addresses;
+  unsigned long long workspace;
+};
+
+void tell(const Run& run) {
+  const char* path = std::getenv("FAKE_CUDNN_LOG");
+  if (path == nullptr) return;
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::ofstream(path, std::ios::app) << run.what.text() << "\n";
+}
+
+}  // namespace
+
+extern "C" {
+
+struct Handle {
+  void* stream = nullptr;
+};
+
+size_t cudnnGetVersion() {
+  const char* given = std::getenv("FAKE_CUDNN_VERSION");
+  return given == nullptr ? 91900 : static_cast<size_t>(std::atoi(given));
+}
+const char* cudnnGetErrorString(int status) {
+  return status == kBadParameter ? "CUDNN_STATUS_BAD_PARAM" : status == kUnsupported ? "CUDNN_STATUS_NOT_SUPPORTED"
+                                                                                    : "CUDNN_STATUS_NOT_FINALIZED";
+}
+void cudnnGetLastErrorString(char* text, size_t bytes) {
+  std::snprintf(text, bytes, "%s", message.c_str());
+  message.clear();
+}
+int cudnnCreate(Handle** handle) {
+  *handle = new Handle;
+  return kOk;
+}
+int cudnnSetStream(Handle* handle, void* stream) {
+  handle->stream = stream;
+  return kOk;
+}
+int cudnnBackendCreateDescriptor(int kind, Descriptor** made) {
+  *made = new Descriptor{kind, false, {}, {}, -1};
+  return kOk;
+}
+int cudnnBackendDestroyDescriptor(Descriptor* descriptor) {
+  delete descriptor;
+  return kOk;
+}
+int cudnnBackendFinalize(Descriptor* descriptor) {
+  const int status = finalize(*descriptor);
+  descriptor->finalized = status == kOk;
+  return status;
+}
+int cudnnBackendSetAttribute(Descriptor* d, int attribute, int type, int64_t count, const void* values) {
+  if (d->finalized) return refuse(kBadParameter, "set after it was finalized");
+  d->attributes[attribute] = {type, count, std::string(static_cast<const char*>(values), width(type) * count)};
+  return kOk;
+}
+
+int cudnnBackendGetAttribute(const Descriptor* d, int attribute, int type, int64_t room, int64_t* count, void* values) {
+  if (d->kind == kHeuristics && attribute == 202) {
+    const bool fallback = d->one<int>(200) == 2;
+    *count = !engines_have(d->made) ? 0 : fallback ? 1 : 3;
+    for (int64_t i = 0; i < room && i < *count; ++i) {
+      Descriptor* config = static_cast<Descriptor**>(values)[i];
+      config->made = d->made;
+      config->engine = fallback ? 2 : static_cast<int>(i);
+      config->finalized = true;
+    }
+    return kOk;
+  }
+  if (d->kind == kConfig && attribute == 300) {
+    Descriptor* engine = *static_cast<Descriptor**>(values);
+    engine->engine = d->engine;
+    engine->made = d->made;
+    engine->finalized = true;
+    *count = 1;
+    return kOk;
+  }
+  if (d->kind == kEngine && attribute == 1301) {
+    *static_cast<int64_t*>(values) = d->engine;
+    *count = 1;
+    return kOk;
+  }
+  if (d->kind == kEngine && attribute == 1303) {
+    *count = d->engine == 2 ? 0 : 1;
+    if (room > 0 && *count > 0) *static_cast<int*>(values) = d->engine == 0 ? 4 : 0;
+    return kOk;
+  }
+  if (d->kind == kPlan && attribute == 402 && d->finalized && type == kInt64) {
+    *static_cast<int64_t*>(values) = kWorkspace;
+    *count = 1;
+    return kOk;
+  }
+  return refuse(kBadParameter, "there is no such attribute");
+}
+
+int cudnnBackendExecute(Handle* handle, const Descriptor* plan, const Descriptor* pack) {
+  if (handle->stream == nullptr) return refuse(kBadParameter, "no stream");
+  if (!plan->finalized || !pack->finalized) return refuse(kNotFinalized, "plan or pack");
+  const auto ids = pack->all<int64_t>(1000);
+  const auto pointers = pack->all<unsigned long long>(1001);
+  auto* run = new Run{plan->made, {}, pack->one<unsigned long long>(1003)};
+  for (size_t i = 0; i < ids.size(); ++i) run->addresses[ids[i]] = pointers[i];
+  const char* wrong = fake_owns(run->workspace, kWorkspace) == 0 || run->workspace % 256 != 0 ? "workspace" : nullptr;
+  for (const Tensor* t : run->what.tensors()) {
+    const auto found = run->addresses.find(t->id);
+    if (found == run->addresses.end()) {
+      wrong = "a tensor has no address";
+    } else if (fake_owns(found->second, t->bytes()) == 0) {
+      wrong = "memory of a tensor";
+    } else if (found->second % static_cast<unsigned long long>(t->alignment) != 0) {
+      wrong = "alignment of a tensor";
+    }
+  }
+  if (ids.size() != run->what.tensors().size()) wrong = "number of tensors";
+  if (wrong != nullptr) {
+    delete run;
+    return refuse(kBadParameter, wrong);
+  }
+  tell(*run);
+  const auto body = [](void* argument) {
+    auto* mine = static_cast<Run*>(argument);
+    std::memset(reinterpret_cast<void*>(mine->workspace & ~kFakeDeviceBit), 0x77, kWorkspace);
+    mine->what.compute([&](int64_t id) { return reinterpret_cast<char*>(mine->addresses.at(id) & ~kFakeDeviceBit); });
+    delete mine;
+  };
+  fake_enqueue(handle->stream, body, run);
+  return kOk;
+}
+
+}  // extern "C"
