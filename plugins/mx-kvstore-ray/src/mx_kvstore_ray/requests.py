@@ -27,8 +27,8 @@ from mx_kvstore_ray.parts import Part
 
 _log = logging.getLogger("mx.kvstore")
 
-#: bytes of pushes that are one message, of those that travel in it, and of one that travels alone
-_TOGETHER, _SENT, _ALONE = 4 << 20, 4 << 20, 1 << 18
+#: bytes of pushes that are one message, and from which one that travels in it travels alone
+_TOGETHER, _ALONE = 4 << 20, 1 << 18
 _BYTES = dtypes.code("uint8")
 #: seconds before a request is sent again, after which a wait is told in the log, and that an answer may be late
 _PAUSE, _WARN, _LATE = 0.2, 10.0, 30.0
@@ -99,7 +99,6 @@ class _Call:
     called: str
     pieces: list[_Piece] = field(default_factory=list)
     size: int = 0
-    sent: int = 0
     step: _Step | None = None
     place: int = 0
     begun: float = field(default_factory=time.monotonic)
@@ -276,17 +275,15 @@ class Requests:
                     )
                     continue
                 place, size = (part.server, request.command), aligned(piece.data.nbytes)
-                sent = size if piece.region is None else 0
-                alone = sent > _ALONE
+                alone = piece.region is None and size > _ALONE
                 call = open_calls.get(place)
-                if alone or call is None or call.size + size > _TOGETHER or call.sent + sent > _SENT:
+                if alone or call is None or call.size + size > _TOGETHER:
                     call = _Call(part.server, request.command, {}, None, request.called)
                     found.append(call)
                     if not alone:
                         open_calls[place] = call
                 call.pieces.append(piece)
                 call.size += size
-                call.sent += sent
         return found
 
     def _piece(self, request: Request, part: Part) -> _Piece:
