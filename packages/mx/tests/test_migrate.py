@@ -74,7 +74,7 @@ def test_a_program_that_runs_as_it_is_has_no_findings():
             "from mxnet.gluon.model_zoo import vision\nvision.resnet18_v1(pretrained=True)",
             [(2, "mx.gluon.model_zoo.vision.resnet18_v1", "different")],
         ),
-        ("import mxnet as mx\nm.fit(1, kvstore='nccl')", [(2, ".fit", "absent")]),
+        ("import mxnet as mx\nm.fit(1, kvstore='byteps')", [(2, ".fit", "absent")]),
         ("import mxnet as mx\nmx.optimizer.SGD(learning_rte=1)", [(2, "mx.optimizer.SGD", "different")]),
         ("import mxnet as mx\nmx.opt.create('sgd', lr=1)", [(2, "mx.opt.create", "different")]),
         ("import mxnet as mx\nmx.optimizer.create('sdg')", [(2, "mx.optimizer.create", "different")]),
@@ -127,9 +127,9 @@ def test_what_is_left_alone(source):
 def test_advice_says_what_there_is_instead():
     (finding,) = examine_source("import mxnet as mx\nmx.np.zeros(2)")
     assert finding.advice == "arrays of NumPy semantics are not here; `mx.nd`"
-    findings = examine_source("import mxnet as mx\nmx.kv.create('nccl')")
+    findings = examine_source("import mxnet as mx\nmx.kv.create('byteps')")
     (told,) = [each.advice for each in findings if each.state == "absent"]
-    assert told == "no KVStore is named 'nccl'; `device`, or `dist_device_sync` for several machines"
+    assert told == "no KVStore is named 'byteps'; `device`, or `dist_device_sync` for several machines"
 
 
 def test_arguments_of_optimizers_are_told_the_nearest_ones():

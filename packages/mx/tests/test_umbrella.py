@@ -40,7 +40,7 @@ def test_unknown_name_has_a_hint() -> None:
         mx.optimiser
 
 
-@pytest.mark.parametrize("name", ["np", "npx", "rtc"])
+@pytest.mark.parametrize("name", ["np", "npx", "th"])
 def test_what_is_not_implemented_names_the_guide(name: str) -> None:
     with pytest.raises(AttributeError, match=f"mx.{name} is not implemented; see the guide 'Move a script"):
         getattr(mx, name)
@@ -106,7 +106,7 @@ assert Same is NDArrayIter and ndarray is mx.nd and mxnet.contrib is sys.modules
 @pytest.mark.parametrize(
     ("name", "found"),
     [("mx.io", True), ("mx.ndarray.linalg", True), ("mx.symbol.nothing", True), ("mx.test_utils", False),
-     ("mx.nothing", False), ("mx.rtc", None), ("mx.contrib.onnx", None), ("mx.sym.sparse.nothing", False)],
+     ("mx.nothing", False), ("mx.th", None), ("mx.contrib.onnx", None), ("mx.sym.sparse.nothing", False)],
 )  # fmt: skip
 def test_finding_a_module_imports_nothing(name: str, found: bool | None) -> None:
     """Python holds the lock of all imports meanwhile, which a thread within another import may wait for."""
@@ -135,7 +135,7 @@ def importer(statement):
     except ImportError as error:
         assert "not implemented" in str(error), error
     found.append(statement)
-statements = ["import mx.gluon", "import mx.rtc", "import mx.nd.sparse", "from mx import io", "import mx.io",
+statements = ["import mx.gluon", "import mx.th", "import mx.nd.sparse", "from mx import io", "import mx.io",
               "from mx.ndarray import linalg", "import mx.nd.linalg", "import json.tool", "import mx.optimizer"]
 threads = [threading.Thread(target=importer, args=(s,), daemon=True) for s in statements]
 [t.start() for t in threads]; [t.join(20) for t in threads]
@@ -229,7 +229,7 @@ assert found == [mx.nd, "No module named 'mx.nothing'"], found
 
 def test_a_question_whether_a_module_is_there_has_an_answer() -> None:
     for name in (
-        "mx.rtc",
+        "mx.th",
         "mx.nothing",
         "mx.nd.nothing",
         "mx.ndarray.sparse",
@@ -247,8 +247,8 @@ def refused(statement: str) -> ModuleNotFoundError:
 
 
 def test_imports_of_what_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
-    for statement in ("import mx.rtc", "from mx import rtc", "from mx.rtc import CudaModule"):
-        assert "mx.rtc is not implemented; see the guide" in str(refused(statement))
+    for statement in ("import mx.th", "from mx import th", "from mx.th import CudaModule"):
+        assert "mx.th is not implemented; see the guide" in str(refused(statement))
     assert str(refused("import mx.nothing")) == "No module named 'mx.nothing'"
     assert "No module named 'mx.ndarray.nothing'" in str(refused("import mx.ndarray.nothing"))
     assert "sparse arrays are not implemented; see the guide" in str(refused("import mx.nd.sparse"))

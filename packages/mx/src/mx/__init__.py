@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     from mx import log as log
     from mx import operator as operator
     from mx import registry as registry
+    from mx import rtc as rtc
     from mx import runtime as runtime
     from mx import test_utils as test_utils
     from mx import util as util
@@ -127,6 +128,7 @@ _PLACES: dict[str, str] = {
     "libinfo": "mx.libinfo",
     "log": "mx.log",
     "registry": "mx.registry",
+    "rtc": "mx.rtc",
     "runtime": "mx.runtime",
     "is_np_array": "mx.util:is_np_array",
     "is_np_shape": "mx_symbol.graph.shape_mode:is_np_shape",

@@ -58,8 +58,8 @@ def _instructions(flag: str) -> Callable[[], bool]:
 _ASKED: dict[str, Callable[[], bool]] = {
     "CUDA": _gpu,
     "CUDNN": _never,
-    "NCCL": _never,
-    "CUDA_RTC": _never,
+    "NCCL": lambda: _gpu() and "nccl" in plugins.registry("kvstores").names(),
+    "CUDA_RTC": lambda: _gpu() and _has_kernels("nvrtc", "gpu"),
     "TENSORRT": _never,
     "CPU_SSE": _instructions("sse"),
     "CPU_SSE2": _instructions("sse2"),

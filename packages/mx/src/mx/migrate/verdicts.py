@@ -18,8 +18,8 @@ from mx.migrate import methods, optimizers
 from mx_core import environment, plugins
 from mx_core.errors import MXNetError
 
-#: stores of MXNet that sum on the devices of one machine, or with a library of their own
-_DEVICE_STORES = ("nccl", "horovod", "byteps")
+#: stores of MXNet that sum with a library of their own
+_DEVICE_STORES = ("horovod", "byteps")
 _PRETRAINED = "nothing here opens a network connection: the parameters must be in `root`, or in MXNET_HOME"
 _VERSION = "that of mx, which a comparison takes for an old MXNet; with mx-mxnet `mxnet.__version__` is 1.9.1"
 _SPARSE_GRADIENT = "sparse_grad=True: gradients are dense; leave it out"
