@@ -221,6 +221,29 @@ def test_nothing_listens_beyond_this_machine_or_outlives_a_killed_launcher(
     gone(found)
 
 
+def test_nothing_is_left_of_workers_that_are_killed_while_mpi_begins(start: Any) -> None:
+    """They have shared memory by then, and have not removed its name."""
+    program = """
+import os, re, signal, time
+import mx
+from mx_kvstore_mpi import mpi
+
+def killed():
+    with open("/proc/self/maps") as file:
+        names = set(re.findall(r"(/dev/shm/mpich_shm_\\S+)", file.read()))
+    print("has", *names, flush=True)
+    time.sleep(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+mpi._unlink_shared_memory = killed
+mx.kv.create("dist_sync")
+"""
+    job = start(program, 2)
+    assert job.wait(60) == 128 + signal.SIGKILL, job.text
+    names = job.wait_for(r"has (/dev/shm/mpich_shm_\S+)", 2)
+    assert not list(filter(os.path.exists, names)), job.text
+
+
 def test_a_failing_program_ends_the_job(start: Any) -> None:
     program = """
 import mx

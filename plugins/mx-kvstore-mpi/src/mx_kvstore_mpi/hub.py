@@ -214,7 +214,7 @@ class Hub:
         members = [self._members[number] for number in range(self.job.size)]
         hosts = [member.host for member in members]
         known = {host: place for place, host in enumerate(dict.fromkeys(hosts))}
-        self._meeting = Meeting(f"kvs_{self.job.name}_{self.job.generation}", [known[host] for host in hosts])
+        self._meeting = Meeting(self.job.meeting, [known[host] for host in hosts])
         for member in members:
             member.tell({
                 "start": member.number, "workers": self.job.workers, "servers": self.job.servers,

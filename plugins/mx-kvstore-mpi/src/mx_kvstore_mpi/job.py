@@ -30,6 +30,11 @@ class Job:
         """All processes."""
         return self.workers + self.servers
 
+    @property
+    def meeting(self) -> str:
+        """What MPI's processes call the place where they meet: of this job and this start alone."""
+        return f"kvs_{self.name}_{self.generation}"
+
     def role(self, number: int) -> str:
         """`worker` or `server`."""
         return "worker" if number < self.workers else "server"

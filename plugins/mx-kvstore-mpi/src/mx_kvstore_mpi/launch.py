@@ -19,6 +19,7 @@ import click
 from mx_kvstore.processes import Process, described, end, watch
 from mx_kvstore_mpi.hub import SILENCE, Hub
 from mx_kvstore_mpi.job import Job
+from mx_kvstore_mpi.mpi import unlink_shared_memory_of
 from mx_kvstore_mpi.protocol import new_token
 
 #: seconds between two ways to end a process
@@ -162,6 +163,7 @@ class Launch:
             for number in before:
                 signal.signal(number, signal.SIG_IGN)  # nothing interrupts the end
             end(self._processes, _GRACE, interrupt=stopped == signal.SIGINT)
+            unlink_shared_memory_of(self._plan.job)
             for process in self._processes:
                 process.finish_output()
             self._hub.close()

@@ -7,9 +7,11 @@ import contextlib
 import os
 import re
 import socket
+from pathlib import Path
 from typing import Any
 
 from mx_core.errors import MXNetError
+from mx_kvstore_mpi.job import Job
 
 #: what a process manager tells MPI by; not for the children of this process
 _OF_PMI = ("PMI_FD", "PMI_RANK", "PMI_SIZE")
@@ -74,6 +76,20 @@ def _unlink_shared_memory() -> None:
         for name in set(re.findall(r"(/dev/shm/mpich_shm_\S+)$", file.read(), re.MULTILINE)):
             with contextlib.suppress(OSError):
                 os.unlink(name)
+
+
+def unlink_shared_memory_of(job: Job) -> None:
+    """Removes what is left of MPICH's shared memory of a job on this machine, all processes of which have ended.
+
+    They remove its names by themselves, but not if they are killed while MPI begins. MPICH makes them from a hash of
+    the name of the meeting, FNV-1a of 32 bits. Where it makes them otherwise, nothing is found.
+    """
+    value = 0x811C9DC5
+    for byte in job.meeting.encode():
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    for path in Path("/dev/shm").glob(f"mpich_shm_{value:x}_*"):
+        with contextlib.suppress(OSError):  # such as those of another user
+            path.unlink()
 
 
 def finish() -> None:
