@@ -15,8 +15,6 @@ import fcntl
 import functools
 import os
 import re
-import secrets
-import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -124,7 +122,7 @@ def _open_folder(path: Path, target: Path) -> int:
 
 def _made(target: Path, make: Callable[[Path, Path], int]) -> Draft:
     while True:
-        name = f".{target.name[:_LONGEST_STEM]}.{_machine()}{secrets.token_hex(8)}{_SUFFIX}"
+        name = f".{target.name[:_LONGEST_STEM]}.{_machine()}{os.urandom(8).hex()}{_SUFFIX}"
         path = target.with_name(name)
         try:
             handle = make(path, target)
@@ -198,6 +196,8 @@ def _remove_if_stale(path: Path, machine: str) -> None:
 
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
+        import shutil  # with all that it compresses with
+
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)

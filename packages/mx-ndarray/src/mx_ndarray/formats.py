@@ -7,7 +7,6 @@ Nothing here runs code of a file, or allocates more than the file can hold.
 from __future__ import annotations
 
 import io
-import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -24,6 +23,8 @@ from mx_ndarray import _core
 from mx_ndarray.records import values_of
 
 if TYPE_CHECKING:
+    import zipfile
+
     from mx_ndarray.ndarray import NDArray
 
 NPY_MAGIC = b"\x93NUMPY"
@@ -103,6 +104,8 @@ def read_npy(data: bytes | bytearray, name: str) -> NDArray:
 
 def read_npz(data: bytes | bytearray, name: str) -> dict[str, NDArray]:
     """The arrays of a `.npz` file by name."""
+    import zipfile  # with all that it compresses with
+
     found = {}
     try:
         with zipfile.ZipFile(io.BufferedReader(_Content(data), CHUNK)) as archive:
@@ -159,6 +162,8 @@ def _write_npy(file: IO[bytes], arrays: list[NDArray], names: list[str]) -> None
 
 
 def _write_npz(file: IO[bytes], arrays: list[NDArray], names: list[str]) -> None:
+    import zipfile
+
     keys = names or [f"arr_{i}" for i in range(len(arrays))]
     with zipfile.ZipFile(file, "w") as archive:
         for key, array in zip(keys, arrays, strict=True):
