@@ -302,7 +302,7 @@ def _preferred(call: KernelCall, ordered: Sequence[KernelSpec]) -> Sequence[Kern
 def _made(spec: KernelSpec, call: KernelCall) -> Prepared | None:
     """The kernel's plan, None if it declines. A kernel that fails is told apart from one that refuses."""
     try:
-        with first_use:
+        with first_use.block():
             try:
                 if spec.supports is not None and not spec.supports(call):
                     return None

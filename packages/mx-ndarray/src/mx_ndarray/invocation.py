@@ -298,10 +298,10 @@ def prepare(
         if not op.dynamic_output:
             known[: len(outputs)] = [shape for shape, _ in outputs][: len(known)]
         shapes = infer_shapes(op, params, inputs, known)[1]
-    made = [
-        (_complete(op, name, shape), dtype)
-        for name, shape, dtype in zip(rule.tensors.outputs, shapes, rule.types, strict=True)
-    ]
+    whole: Sequence[tuple[int, ...]] = [shape for shape in shapes if shape is not None and -1 not in shape]
+    if len(whole) < len(shapes):
+        whole = [_complete(op, *each) for each in zip(rule.tensors.outputs, shapes, strict=True)]
+    made = list(zip(whole, rule.types, strict=True))
     given_specs = [TensorSpec(shape, dtype) for shape, dtype in zip(inputs, types, strict=True)]
     made_specs = [TensorSpec(shape, dtype) for shape, dtype in made]
     prepared = _prepared(op, params, given_specs, made_specs, rule.context, is_train)

@@ -79,11 +79,13 @@ class Shapes:
         """
         if shape is None:
             return
-        new = tuple(map(int, shape))
         try:
             old = self._table[name]
         except KeyError as error:
             raise _unknown(self, error) from None
+        if shape == old:
+            return
+        new = tuple(map(int, shape))
         least = min(new, default=1)
         if least < -1:
             raise ShapeError(f"{self.where} {name}: negative dimension in {new}")
@@ -114,6 +116,8 @@ class Shapes:
             shapes = [self._table[name] for name in names]
         except KeyError as error:
             raise _unknown(self, error) from None
+        if shapes.count(None) == len(shapes):
+            return
         complete = next((shape for shape in shapes if shape is not None and -1 not in shape), None)
         if complete is not None and all([shape is None or shape == complete for shape in shapes]):
             for name, shape in zip(names, shapes, strict=True):

@@ -77,15 +77,20 @@ def broadcast_shapes(shapes: Sequence[tuple[int, ...] | None], s: Shapes) -> tup
     if any(shape is None for shape in shapes):
         return None
     known = [shape for shape in shapes if shape is not None]
-    rank = max((len(shape) for shape in known), default=0)
+    rank = max([len(shape) for shape in known], default=0)
     result = []
     for axis in range(-rank, 0):
-        sizes = {shape[axis] for shape in known if -axis <= len(shape)} - {1}
-        fixed = sizes - {-1}
-        if len(fixed) > 1:
-            shown = " ".join(str(list(shape)).replace(" ", "") for shape in known)
-            raise s.error(f"operands could not be broadcast together with shapes {shown}")
-        result.append(fixed.pop() if fixed else (-1 if sizes else 1))
+        size, otherwise = 1, 1
+        for shape in known:
+            extent = shape[axis] if -axis <= len(shape) else 1
+            if extent == -1:
+                otherwise = -1
+            elif extent not in (1, size):
+                if size != 1:
+                    shown = " ".join(str(list(shape)).replace(" ", "") for shape in known)
+                    raise s.error(f"operands could not be broadcast together with shapes {shown}")
+                size = extent
+        result.append(size if size != 1 else otherwise)
     return tuple(result)
 
 

@@ -164,7 +164,7 @@ def select_kernel(op: Operator, call: KernelCall, candidates: Sequence[KernelSpe
     state = _get()
     if not state.selects:
         return None
-    given: dict[str, object] = {"op": op, "call": call, "candidates": candidates}
+    given = {"op": op, "call": call, "candidates": candidates}
     for entry, implementation in state.selects:
         if aside.is_aside(entry):
             continue
@@ -178,10 +178,11 @@ def select_kernel(op: Operator, call: KernelCall, candidates: Sequence[KernelSpe
         except Exception as error:
             aside.set_aside(entry, error)
         else:
+            if chosen is None:
+                continue
             if chosen in candidates:
                 return cast("KernelSpec", chosen)
-            if chosen is not None:
-                aside.set_aside(entry, f"expected one of the candidates or None, got {chosen!r:.80}")
+            aside.set_aside(entry, f"expected one of the candidates or None, got {chosen!r:.80}")
     return None
 
 
