@@ -5,9 +5,9 @@ Every framework runs in processes of its own, in turns; the best turn counts. MX
 old Python, which MX_BENCH_MXNET_PYTHON names; MX_BENCH_TORCH_PYTHON may name one that has PyTorch.
 The calls are in imperative/cases.py.
 
-Then what a call with a new shape costs the calling thread, beside its limit: a ratio below 1 is above the limit. Those
-are in imperative/new_shapes.py. Some make a primitive of oneDNN: how long that takes is printed, and what is left
-without it.
+Then what a call with a new shape costs the calling thread, beside its limit, where a ratio below 1 is above the limit,
+and beside PyTorch. Those are in imperative/new_shapes.py. Of layers the making of the plan is printed, which may make a
+primitive of oneDNN, and what is left without it.
 """
 
 from __future__ import annotations
@@ -46,19 +46,31 @@ def measure(framework: str) -> dict[str, float]:
     return figures
 
 
-def new_shapes() -> tuple[dict[str, float], dict[str, float]]:
-    """Microseconds of processor time per call, and those of making a primitive.
+def new_shapes() -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+    """Microseconds of processor time per call, those of making its plan, and those of PyTorch's like.
 
     The best of the turns, each in a process of its own.
     """
     whole: dict[str, float] = {}
-    library: dict[str, float] = {}
+    plans: dict[str, float] = {}
+    pytorch: dict[str, float] = {}
     for _ in range(TURNS):
         run = subprocess.run([sys.executable, str(_NEW_SHAPES)], capture_output=True, text=True, check=True)
-        for kind, best in (("whole", whole), ("library", library)):
-            for name, value in json.loads(run.stdout)[kind].items():
-                best[name] = min(value, best.get(name, value))
-    return whole, library
+        made = json.loads(run.stdout)
+        _keep_best(whole, made["whole"])
+        _keep_best(plans, made["plans"])
+        python = os.environ.get("MX_BENCH_TORCH_PYTHON", sys.executable)
+        run = subprocess.run(
+            [python, str(_NEW_SHAPES), "PyTorch"], capture_output=True, text=True, check=False
+        )
+        if run.returncode == 0:
+            _keep_best(pytorch, json.loads(run.stdout)["whole"])
+    return whole, plans, pytorch
+
+
+def _keep_best(best: dict[str, float], figures: dict[str, float]) -> None:
+    for name, value in figures.items():
+        best[name] = min(value, best.get(name, value))
 
 
 def main() -> None:
@@ -79,13 +91,15 @@ def main() -> None:
         if not best[baseline]:
             print(f"{baseline} is not installed")
     limit = f"limit of {NEW_SHAPE_LIMIT} us"
-    whole, library = new_shapes()
+    whole, plans, pytorch = new_shapes()
     for name, value in whole.items():
         record(f"{name}, a new shape", value, "us", baseline=limit, ratio=NEW_SHAPE_LIMIT / value)
-    for name, value in library.items():
-        rest = max(whole[name] - value, 0.1)
-        record(f"{name}, a new shape: making the primitive", value, "us")
-        record(f"{name}, a new shape: the rest", rest, "us", baseline=limit, ratio=NEW_SHAPE_LIMIT / rest)
+        if name in pytorch:
+            record(f"{name}, a new shape", value, "us", baseline="PyTorch", ratio=pytorch[name] / value)
+        if name in plans:
+            rest = max(value - plans[name], 0.1)
+            record(f"{name}, a new shape: making the plan", plans[name], "us")
+            record(f"{name}, a new shape: the rest", rest, "us", baseline=limit, ratio=NEW_SHAPE_LIMIT / rest)
 
 
 if __name__ == "__main__":

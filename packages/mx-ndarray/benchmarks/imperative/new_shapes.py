@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the calling thread does for a call with a shape that it has not seen; `python new_shapes.py` prints JSON.
+"""What the calling thread does for a call with a shape that it has not seen, as JSON.
+
+`python new_shapes.py` measures mx, `python new_shapes.py PyTorch` the like of some calls there.
 
 Processor time of the thread, not seconds: what else runs on the machine does not count. Each call has another shape, so
 each one infers, chooses and prepares a kernel and makes what it needs of the engine and of memory.
@@ -85,12 +87,15 @@ def operators() -> dict[str, tuple[Callable[[int], tuple[Any, ...]], Call]]:
     }
 
 
-def primitives() -> dict[str, tuple[Callable[[int], tuple[Any, ...]], Call]]:
-    """The same for calls that make a primitive of oneDNN."""
+def layers() -> dict[str, tuple[Callable[[int], tuple[Any, ...]], Call]]:
+    """The same for what oneDNN computes, or once did: the making of their plans is measured apart."""
     from mx_ndarray import nd
 
     def image(n: int) -> tuple[Any, ...]:
-        return numbers(1, 2, n, 8), numbers(4, 2, 3, 3), numbers(4)
+        return (numbers(1, 2, n, 8),)
+
+    def channels(n: int, count: int) -> tuple[Any, ...]:
+        return tuple(numbers(n) for _ in range(count))
 
     return {
         "dot": (lambda n: (numbers(n, 8), numbers(8, 4)), nd.dot),
@@ -99,32 +104,77 @@ def primitives() -> dict[str, tuple[Callable[[int], tuple[Any, ...]], Call]]:
             lambda n: (numbers(n, 8), numbers(4, 8), numbers(4)),
             lambda x, w, b: nd.FullyConnected(x, w, b, num_hidden=4),
         ),
-        "Convolution": (image, lambda x, w, b: nd.Convolution(x, w, b, kernel=(3, 3), num_filter=4)),
+        "Pooling": (
+            image,
+            lambda x: nd.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max"),
+        ),
+        "BatchNorm": (lambda n: (*image(n), *channels(2, 4)), nd.BatchNorm),
+        "LayerNorm": (lambda n: (numbers(n, 8), *channels(8, 2)), nd.LayerNorm),
+        "Convolution": (
+            lambda n: (*image(n), numbers(4, 2, 3, 3), numbers(4)),
+            lambda x, w, b: nd.Convolution(x, w, b, kernel=(3, 3), num_filter=4),
+        ),
+    }
+
+
+def in_pytorch() -> dict[str, tuple[Callable[[int], tuple[Any, ...]], Call]]:
+    """Calls of PyTorch by the names of those they are compared with."""
+    import torch
+    from torch.nn import functional as F
+
+    torch.set_grad_enabled(False)
+    zeros = torch.zeros
+    pool = {"kernel_size": 3, "stride": 2, "padding": 1}
+    return {
+        "a + b": (lambda n: (zeros(n, 8), zeros(n, 8)), lambda a, b: a + b),
+        "broadcast_add": (lambda n: (zeros(n, 8), zeros(1, 8)), torch.add),
+        "exp": (lambda n: (zeros(n, 8),), torch.exp),
+        "where": (lambda n: (zeros(n, 8) > 0, zeros(n, 8), zeros(n, 8)), torch.where),
+        "zeros": (lambda n: ((n, 8),), torch.zeros),
+        "sum": (lambda n: (zeros(n, 8),), torch.sum),
+        "mean of an axis": (lambda n: (zeros(n, 8),), lambda a: a.mean(1)),
+        "argmax": (lambda n: (zeros(n, 8),), lambda a: a.argmax(1)),
+        "concat": (lambda n: (zeros(n, 8), zeros(n, 8)), lambda a, b: torch.cat((a, b), 1)),
+        "stack": (lambda n: (zeros(n, 8), zeros(n, 8)), lambda a, b: torch.stack((a, b))),
+        "dot": (lambda n: (zeros(n, 8), zeros(8, 4)), torch.mm),
+        "softmax": (lambda n: (zeros(n, 8),), lambda a: torch.softmax(a, 1)),
+        "FullyConnected": (lambda n: (zeros(n, 8), zeros(4, 8), zeros(4)), F.linear),
+        "Pooling": (lambda n: (zeros(1, 2, n, 8),), lambda x: F.max_pool2d(x, **pool)),
+        "BatchNorm": (lambda n: (zeros(1, 2, n, 8), *(zeros(2) for _ in range(4))), F.batch_norm),
+        "LayerNorm": (
+            lambda n: (zeros(n, 8), zeros(8), zeros(8)),
+            lambda x, g, b: F.layer_norm(x, (8,), g, b),
+        ),
+        "Convolution": (lambda n: (zeros(1, 2, n, 8), zeros(4, 2, 3, 3), zeros(4)), F.conv2d),
     }
 
 
 def microseconds(
-    arguments: Callable[[int], tuple[Any, ...]], call: Call, library: LibraryTime | None = None
+    arguments: Callable[[int], tuple[Any, ...]],
+    call: Call,
+    wait: Callable[[], object],
+    plans: PlanTime | None = None,
 ) -> tuple[float, float]:
-    """The medians of the calls, and of their part in the library."""
-    from mx_ndarray import nd
-
+    """The medians of the calls, and of their part that makes plans."""
     given = [arguments(n) for n in range(FIRST, FIRST + NUMBER)]
-    nd.waitall()
+    wait()
     taken, inside = [], []
     for each in given:
-        before = 0.0 if library is None else library.taken
+        before = 0.0 if plans is None else plans.taken
         began = time.thread_time_ns()
         made = call(*each)
         taken.append((time.thread_time_ns() - began) / 1e3)
-        inside.append(0.0 if library is None else library.taken - before)
+        inside.append(0.0 if plans is None else plans.taken - before)
         del made
-    nd.waitall()
+    wait()
     return statistics.median(taken), statistics.median(inside)
 
 
-class LibraryTime:
-    """Microseconds that the calling thread spends in native functions of the kernels for CPUs, which make plans."""
+class PlanTime:
+    """Microseconds that the calling thread spends in native functions of the kernels for CPUs, which make plans.
+
+    Where a plan has a primitive of oneDNN, nearly all of them are oneDNN's.
+    """
 
     def __init__(self) -> None:
         self.taken = 0.0
@@ -145,14 +195,20 @@ class LibraryTime:
 
 
 def main() -> None:
-    """Measures all of them; of those that make a primitive also the part of the native plan, that is of oneDNN."""
+    """Measures all of them."""
     os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count()))
-    whole = {name: microseconds(*both)[0] for name, both in operators().items()}
-    library = LibraryTime()
+    if sys.argv[1:] == ["PyTorch"]:
+        whole = {name: microseconds(*both, wait=lambda: None)[0] for name, both in in_pytorch().items()}
+        print(json.dumps({"whole": whole}))
+        return
+    from mx_ndarray import nd
+
+    whole = {name: microseconds(*both, wait=nd.waitall)[0] for name, both in operators().items()}
+    plans = PlanTime()
     inside: dict[str, float] = {}
-    for name, both in primitives().items():
-        whole[name], inside[name] = microseconds(*both, library)
-    print(json.dumps({"whole": whole, "library": inside}), file=sys.stdout)
+    for name, both in layers().items():
+        whole[name], inside[name] = microseconds(*both, wait=nd.waitall, plans=plans)
+    print(json.dumps({"whole": whole, "plans": inside}))
 
 
 if __name__ == "__main__":
