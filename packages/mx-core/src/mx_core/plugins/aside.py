@@ -8,18 +8,17 @@ malformed calls `set_aside` and goes on with the next candidate. The user is war
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 
 from mx_core import environment
 from mx_core.errors import PluginError, PluginWarning
 from mx_core.forks import ForkSafeLock
 from mx_core.plugins.registries import Entry
 from mx_core.raised import own_traceback
+from mx_core.record import Record
 from mx_core.signals import let_pass
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(Record):
     """What is wrong with one contribution."""
 
     entry: Entry

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from mx_core.plugins.hookspecs import GROUP
 from mx_core.plugins.points import Point, Unusual, in_folders, normalised
+from mx_core.record import Record
 from mx_core.signals import let_pass
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 _GROUPS = re.compile(r"mx\.plugins\.v\d+")
 
 
-@dataclass(frozen=True)
-class Damage:
+class Damage(Record):
     """A distribution whose metadata cannot be read, such as that of a damaged wheel on `sys.path`."""
 
     name: str

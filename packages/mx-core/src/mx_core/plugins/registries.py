@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mx_core.errors import PluginError
+from mx_core.record import Record
 
 #: Distributions of this project. Their plug-ins load first: a stranger's duplicate hurts the stranger.
 FIRST_PARTY = frozenset(
@@ -18,8 +19,7 @@ FIRST_PARTY = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Provenance:
+class Provenance(Record):
     """Who is registering."""
 
     plugin: str

@@ -8,13 +8,13 @@ spec's `make` can always be called.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from mx_core.errors import PluginError
 from mx_core.exits import exits_refused, refusal
 from mx_core.forks import first_use
 from mx_core.imports import import_by_name
+from mx_core.record import Record
 
 
 class Target:
@@ -83,8 +83,7 @@ def resolve(make: Any) -> Any:
     return make.resolve() if isinstance(make, Target) else make
 
 
-@dataclass(frozen=True)
-class DeviceSpec:
+class DeviceSpec(Record):
     """`probe() -> int`, devices present; `make() -> object` with `.capsule` (mx.device.v1)."""
 
     name: str
@@ -93,8 +92,7 @@ class DeviceSpec:
     make: Make
 
 
-@dataclass(frozen=True)
-class EngineSpec:
+class EngineSpec(Record):
     """`make() -> Engine` with `.capsule` (mx.engine.v1)."""
 
     name: str
@@ -103,8 +101,7 @@ class EngineSpec:
     aliases: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class StorageSpec:
+class StorageSpec(Record):
     """`make() -> StorageManager` with `.capsule` (mx.storage.v1)."""
 
     device: str
@@ -113,8 +110,7 @@ class StorageSpec:
     priority: int = 0
 
 
-@dataclass(frozen=True)
-class ResourceSpec:
+class ResourceSpec(Record):
     """`make() -> object` with `.capsule` (mx.resource.v1)."""
 
     kind: str
@@ -123,8 +119,7 @@ class ResourceSpec:
     priority: int = 0
 
 
-@dataclass(frozen=True)
-class OperatorSpec:
+class OperatorSpec(Record):
     """An operator whose module is imported when it, or one of the `backward` operators that it brings, is asked for."""
 
     module: str
@@ -161,8 +156,7 @@ def operator_specs(table: str) -> Iterator[OperatorSpec]:
             )
 
 
-@dataclass(frozen=True)
-class GeneratorSpec:
+class GeneratorSpec(Record):
     """`make(expression, call) -> plan or None`: kernels for elementwise operators."""
 
     device: str
@@ -171,8 +165,7 @@ class GeneratorSpec:
     priority: int = 10
 
 
-@dataclass(frozen=True)
-class PassSpec:
+class PassSpec(Record):
     """`apply(graph) -> graph` at `stage`, after and before the passes named; `mx_core.graph` has the contract."""
 
     name: str
@@ -182,8 +175,7 @@ class PassSpec:
     before: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class CodecSpec:
+class CodecSpec(Record):
     """An image codec: `sniff(head: bytes) -> bool`, `decode(data, ...)`, `encode(image, ...)`."""
 
     name: str
@@ -194,8 +186,7 @@ class CodecSpec:
     priority: int = 10
 
 
-@dataclass(frozen=True)
-class FactorySpec:
+class FactorySpec(Record):
     """A named factory: kvstore, data iterator, augmenter, optimizer, metric, initializer, sink."""
 
     name: str
@@ -207,8 +198,7 @@ class FactorySpec:
 OWN_COMMANDS = ("doctor", "ops", "plugins", "stubs")
 
 
-@dataclass(frozen=True)
-class CommandSpec:
+class CommandSpec(Record):
     """A `click.Command`, or a `Target` of one."""
 
     name: str
