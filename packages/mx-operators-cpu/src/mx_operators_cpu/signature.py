@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import prod
 from typing import TypeAlias
 
 from mx_core import dtypes
@@ -45,8 +44,7 @@ _PRIMITIVE_TYPES = frozenset((dtypes.code("float32"), dtypes.code("bfloat16")))
 
 def float32_or_bfloat16(call: KernelCall) -> bool:
     """True if every tensor is row-major, not empty, and of an element type oneDNN computes in."""
-    specs = (*call.inputs, *call.outputs)
-    return all(spec.dtype in _PRIMITIVE_TYPES and spec.layout == 0 and prod(spec.shape) > 0 for spec in specs)
+    return _all_of(call, _PRIMITIVE_TYPES)
 
 
 _NATIVE_TYPES = _PRIMITIVE_TYPES | {_DOUBLE}
@@ -54,8 +52,14 @@ _NATIVE_TYPES = _PRIMITIVE_TYPES | {_DOUBLE}
 
 def native_floats(call: KernelCall) -> bool:
     """True if every tensor is row-major, not empty, and of an element type with a kernel of its own."""
-    specs = (*call.inputs, *call.outputs)
-    return all(spec.dtype in _NATIVE_TYPES and spec.layout == 0 and prod(spec.shape) > 0 for spec in specs)
+    return _all_of(call, _NATIVE_TYPES)
+
+
+def _all_of(call: KernelCall, types: frozenset[int]) -> bool:
+    for spec in call.inputs + call.outputs:
+        if spec.dtype not in types or spec.layout != 0 or 0 in spec.shape:
+            return False
+    return True
 
 
 def accumulator(dtype: int) -> int:

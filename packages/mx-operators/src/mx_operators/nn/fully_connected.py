@@ -53,7 +53,6 @@ class FullyConnected(Biased[FullyConnectedParam]):
             return
         if not p.no_bias:
             s.assign("bias", (p.num_hidden,))
-        s.assign("weight", (p.num_hidden, -1))
         if not data:
             raise s.error("data: expected at least one dimension, got ()")
         depth = data[-1] if not p.flatten else (-1 if -1 in data[1:] else prod(data[1:]))
