@@ -66,6 +66,15 @@ def test_imports_follow_the_arrows(name: str) -> None:
             assert MODULES[module] in MAY_IMPORT[name], f"{path} imports {module}"
 
 
+def test_the_readme_has_the_arrows() -> None:
+    told = {}
+    for left, right in re.findall(r"^(mx[\w, -]*?) +→ (.+)$", (ROOT / "README.md").read_text(), re.M):
+        words = set(re.findall(r"[\w-]+", right.partition("; takes")[0]))  # what comes then are services
+        found = (words | {f"mx-{word}" for word in words}) & FOLDERS.keys()
+        told.update(dict.fromkeys(left.split(", "), found))
+    assert told == {**MAY_IMPORT, "mx": set()}  # everything that is installed
+
+
 def test_recordio_imports_core_only() -> None:
     for path in (FOLDERS["mx-io"] / "src" / "mx_io").glob("recordio*.py"):
         assert imports(path) & MODULES.keys() <= {"mx_core", "mx_io"}
