@@ -8,12 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from testkit.fresh import IN_CI, counted
 from testkit.resumed_programs import PROGRAMS
+
+#: a program -> the folder and the lines of its whole training
+Trained = Callable[[str], tuple[Path, list[str]]]
 
 #: lines of a whole training: one per batch, and the digest
 LINES = 4 * 5 + 1
@@ -33,6 +38,18 @@ def whole(program: str, folder: Path) -> list[str]:
     output, errors = training.communicate(timeout=100)
     assert training.returncode == 0, errors
     return output.splitlines()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """The folder and the lines of a program's whole training, which is run once."""
+
+    @cache
+    def train(program: str) -> tuple[Path, list[str]]:
+        folder = tmp_path_factory.mktemp("whole")
+        return folder, whole(program, folder)
+
+    return train
 
 
 def killed(program: str, folder: Path, period: int, lines: int, seconds: float) -> list[str]:
@@ -59,9 +76,9 @@ def curve(lines: list[str]) -> dict[str, str]:
 
 @pytest.mark.parametrize("kills", counted(2, 20))
 @pytest.mark.parametrize("program", SOME)
-def test_the_loss_curve_is_the_same(program: str, kills: int, tmp_path: Path) -> None:
+def test_the_loss_curve_is_the_same(program: str, kills: int, tmp_path: Path, trained: Trained) -> None:
     rng = random.Random(f"{program} {kills}")
-    expected = whole(program, tmp_path / "whole")
+    _, expected = trained(program)
     assert len(expected) == LINES
     period, folder, interrupted, runs = 1, tmp_path / "0", 0, 0
     while interrupted < kills:
@@ -76,9 +93,9 @@ def test_the_loss_curve_is_the_same(program: str, kills: int, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("program", SOME)
-def test_a_training_that_is_over_ends_again_as_it_ended(program: str, tmp_path: Path) -> None:
-    expected = whole(program, tmp_path)
-    assert whole(program, tmp_path) == expected[-1:]
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
+def test_a_training_that_is_over_ends_again_as_it_ended(program: str, trained: Trained) -> None:
+    folder, expected = trained(program)
+    assert whole(program, folder) == expected[-1:]
+    assert sorted(path.name for path in folder.iterdir()) == [
         "checkpoint-0000000019.params", "checkpoint-0000000020.params",
     ]  # fmt: skip

@@ -135,13 +135,14 @@ def _recorded(rng: random.Random, op: Operator, dtype: str) -> Case | None:
     known = oracle.applications().get(op.name)
     if not known:
         return None
-    attrs, arrays = rng.choice(known)
+    case = rng.choice(known)
+    arrays = oracle.inputs(case)
     names = [dtype if x.dtype == np.float32 else x.dtype.name for x in arrays]
     if dtype in INTEGERS:
-        arrays = tuple(np.nan_to_num(x) for x in arrays)
+        arrays = [np.nan_to_num(x) for x in arrays]
     with np.errstate(all="ignore"):
         given = [x.astype(dtypes.numpy_dtype(dtypes.code(n))) for x, n in zip(arrays, names, strict=True)]
-    return _case(op, attrs, given, rng.random() < 0.8)
+    return _case(op, case["attrs"], given, rng.random() < 0.8)
 
 
 def _of_gradient(rng: random.Random, op: Operator, forward: Case | None) -> Case | None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -49,23 +50,32 @@ def cases() -> tuple[dict[str, Any], ...]:
 
 
 @cache
-def arrays(family: str) -> dict[str, Any]:
-    """Inputs and results of a family's cases, by `ID/arg/NAME`, `ID/out/NUMBER` and so on."""
-    with np.load(ORACLE / "operators" / f"{family}.npz") as file:
-        return dict(file)
+def _archive(family: str) -> Any:
+    """A family's arrays, each read when it is asked for."""
+    return np.load(io.BytesIO((ORACLE / "operators" / f"{family}.npz").read_bytes()))
 
 
 @cache
-def applications() -> Mapping[str, Sequence[tuple[dict[str, str], Sequence[Any]]]]:
-    """Operator -> attributes and inputs, auxiliary states behind arguments, of its cases."""
-    found: dict[str, list[tuple[dict[str, str], Sequence[Any]]]] = {}
+def arrays(family: str) -> dict[str, Any]:
+    """Inputs and results of a family's cases, by `ID/arg/NAME`, `ID/out/NUMBER` and so on."""
+    return dict(_archive(family))
+
+
+@cache
+def applications() -> Mapping[str, Sequence[dict[str, Any]]]:
+    """Operator -> its cases."""
+    found: dict[str, list[dict[str, Any]]] = {}
     for case in cases():
-        op, data = operators.find(case["op"]), arrays(case["family"])
-        inputs = [data[f"{case['id']}/arg/{name}"] for name in case["arguments"]]
-        inputs += [data[f"{case['id']}/aux/{name}"] for name in case["aux"]]
+        op = operators.find(case["op"])
         if op is not None:
-            found.setdefault(op.name, []).append((case["attrs"], inputs))
+            found.setdefault(op.name, []).append(case)
     return found
+
+
+def inputs(case: Mapping[str, Any]) -> list[Any]:
+    """The arguments of a case, then its auxiliary states."""
+    names = [f"arg/{name}" for name in case["arguments"]] + [f"aux/{name}" for name in case["aux"]]
+    return [_archive(case["family"])[f"{case['id']}/{name}"] for name in names]
 
 
 def close(got: Any, expected: Any, op: str) -> None:
