@@ -69,7 +69,7 @@ def test_the_values_are_those_of_a_job_without_losses(start: Any, resumes: bool)
         program.replace("PAUSE", "0.2"), 2, "-s", "2", "--on-loss", "restart", "--max-restarts", "9",
         MX_KVSTORE_RAY_CHECKPOINT="1", **BOUND,
     )  # fmt: skip
-    job.wait_for("pid", 2)
+    job.wait_for(r"pid \d+ of \d", 2)
     killed = []
     for victim in ("server", "worker", "server", "worker"):
         time.sleep(4 * moments.random())
@@ -134,7 +134,7 @@ def sums(steps: int, left: float, everyone: float) -> str:
 @pytest.mark.parametrize("victim", [0, 1])
 def test_the_others_stop_with_an_error_that_names_the_lost(start: Any, victim: int) -> None:
     job = start(sums(100_000, 111.0, 111.0), 3, "-s", "2", **BOUND)
-    job.wait_for("pid", 3)
+    job.wait_for(r"pid \d+ of \d", 3)
     pid = workers_of(job)[victim]
     time.sleep(random.random())
     os.kill(pid, signal.SIGKILL)
@@ -150,7 +150,7 @@ def test_the_others_stop_with_an_error_that_names_the_lost(start: Any, victim: i
 
 def test_the_others_go_on(start: Any) -> None:
     job = start(sums(60, 101.0, 111.0), 3, "-s", "2", MX_KVSTORE_RAY_ON_LOSS="continue", **BOUND)
-    job.wait_for("pid", 3)
+    job.wait_for(r"pid \d+ of \d", 3)
     time.sleep(random.random())
     os.kill(workers_of(job)[1], signal.SIGKILL)
     assert job.wait() == 0, job.text
@@ -161,7 +161,7 @@ def test_the_others_go_on(start: Any) -> None:
 
 def test_a_stopped_worker_is_waited_for(start: Any) -> None:
     job = start(sums(20, 11.0, 11.0), 2, **BOUND)
-    job.wait_for("pid", 2)
+    job.wait_for(r"pid \d+ of \d", 2)
     pid = workers_of(job)[1]
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -173,7 +173,7 @@ def test_a_stopped_worker_is_waited_for(start: Any) -> None:
 
 def test_a_deadline_ends_a_wait(start: Any) -> None:
     job = start(sums(100_000, 11.0, 11.0), 2, "--deadline", "30", **BOUND)
-    job.wait_for("pid", 2)
+    job.wait_for(r"pid \d+ of \d", 2)
     os.kill(workers_of(job)[1], signal.SIGSTOP)
     assert job.wait() != 0, job.text
     assert re.search(
