@@ -122,6 +122,23 @@ def test_a_slow_network_and_a_short_cut_change_nothing(
     assert "a wrong sum" not in job.text, job.text[-2000:]
 
 
+@pytest.mark.parametrize(("workers", "servers"), [(2, 0), (2, 1), (3, 0)])
+def test_a_network_with_a_long_way_changes_nothing(
+    start: Any, hosts: Hosts, tmp_path: Path, workers: int, servers: int
+) -> None:
+    """One host is 60 ms away from the launcher and from the other, without loss."""
+    hosts.delay(0, 0.06)
+    job = start(program(300_000, 0.0), workers, "-s", str(servers), *hosts.options, PATH=hosts.path)
+    job.wait_for("turn 1 of 0")
+    begin = time.monotonic()
+    job.wait_for("turn 6 of 0", timeout=120.0)
+    assert time.monotonic() - begin > 5 * 2 * 0.06, "each turn is a message there and back at least"
+    (tmp_path / "program0.py.end").touch()
+    assert job.wait(60) == 0, job.text
+    assert len(set(job.wait_for(r"ended after (\d+)", workers))) == 1, job.text
+    assert "a wrong sum" not in job.text, job.text[-2000:]
+
+
 @pytest.mark.parametrize(("workers", "memory", "times"), [(4, "1", 1.0), (4, "0", 2.0), (2, "1", 1.0)])
 def test_one_worker_of_each_host_uses_its_link(
     start: Any, hosts: Hosts, workers: int, memory: str, times: float

@@ -9,12 +9,20 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 #: an ssh that starts a process in the namespace of a host, which is the last number of its address
 _SSH = """#!/bin/sh
 while [ "$1" = -o ]; do shift 2; done
 exec ip netns exec {name}-"${{1##*.}}" unshare --uts --ipc sh -c 'hostname "$0" && exec sh -s' "$1"
+"""
+
+#: ends what a device leaves to hardware, checksums and large packets (ETHTOOL_STXCSUM): a process sees packets as sent
+_PLAIN = """
+import array, fcntl, socket, struct, sys
+off = array.array("B", struct.pack("II", 0x17, 0))
+fcntl.ioctl(socket.socket(), 0x8946, struct.pack("16sP8x", sys.argv[1].encode(), off.buffer_info()[0]))
 """
 
 #: of what is made for the hosts of a process
@@ -90,6 +98,7 @@ class Hosts:
         self._net = f"10.{77 + os.getpid() // 250 % 100}.{os.getpid() % 250}"
         #: of all hosts' network devices, and of what is made for them
         self.name = f"mxh{os.getpid()}"
+        self._relays: list[subprocess.Popen[bytes]] = []
 
     @property
     def addresses(self) -> list[str]:
@@ -142,6 +151,9 @@ class Hosts:
         return f"{self.name}-{number}"
 
     def _remove(self) -> None:
+        for relay in self._relays:
+            relay.kill()
+            relay.wait()
         if shutil.which("ip") is not None:
             _clear(self.name)
 
@@ -152,6 +164,25 @@ class Hosts:
     def mend(self, number: int) -> None:
         """Takes it up again."""
         _ip("link", "set", self._port(number + 1), "up")
+
+    def delay(self, number: int, seconds: float) -> None:
+        """Has what a host sends and gets take so many seconds longer, counted from 0; once for a host.
+
+        Raises
+        ------
+        HostsError  the system cannot
+        """
+        port = self._port(number + 1)
+        near, far = f"{port}a", f"{port}b"  # instead of the link, a process is between these and the host
+        for place in range(1, self._count + 1):
+            _ip("netns", "exec", f"{self.name}-{place}", sys.executable, "-c", _PLAIN, self.name)
+        _must(sys.executable, "-c", _PLAIN, self.name)
+        _ip("link", "set", port, "nomaster")
+        _ip("link", "add", near, "type", "veth", "peer", "name", far)
+        _ip("link", "set", far, "master", self.name, "up")
+        _ip("link", "set", near, "up")
+        words = [sys.executable, str(Path(__file__).with_name("delay.py")), port, near, f"{seconds:g}"]
+        self._relays.append(subprocess.Popen(words))
 
     def sent(self, number: int) -> int:
         """Bytes that a host has sent over its link, counted from 0."""
