@@ -64,7 +64,7 @@ def worker() -> None:
     sock = connected(store)
 
     def receive(half: slice) -> None:
-        room = memoryview(other[half]).cast("B")
+        room = other[half].data.cast("B")
         while room:
             room = room[sock.recv_into(room) :]
 
@@ -72,7 +72,7 @@ def worker() -> None:
         for half in halves:
             receiving = threading.Thread(target=receive, args=(half,))
             receiving.start()
-            sock.sendall(memoryview(flat[half]).cast("B"))
+            sock.sendall(flat[half].data.cast("B"))
             receiving.join()
 
     def messages(comm: Any) -> None:
