@@ -19,7 +19,7 @@ from mx_core import operators
 from mx_core.context import Context
 from mx_core.operator import Operator, Params, opt
 from mx_core.testing.sample_operators import Counter, Fails, Positive
-from mx_ndarray import _core
+from mx_ndarray import _core, random_state
 from testkit import device_plugin
 
 DATA = Path(__file__).parent / "data"
@@ -137,5 +137,9 @@ def device(accelerator: device_plugin.Library) -> Iterator[Context]:
     """The first device of an accelerator that is installed for the length of a test."""
     with device_plugin.installed(accelerator):
         yield Context(device_plugin.NAME)
+    for context in random_state._known | random_state._seeds.keys():
+        if context.device_type == device_plugin.NAME:  # states of other tests have no stream of the device
+            random_state._known.discard(context)
+            random_state._seeds.pop(context, None)
         mx_ndarray.waitall()
         gc.collect()
