@@ -268,7 +268,7 @@ void check_table(const py::object& capsule, const std::string& consumer) {
 }  // namespace
 }  // namespace mx::core
 
-PYBIND11_MODULE(_native, m) {
+PYBIND11_MODULE(_native, m, pybind11::mod_gil_not_used()) {
   using namespace pybind11::literals;
   m.doc() = "C kernel tables and plans.";
   m.def("prepare_native", &mx::core::prepare_native, "capsule"_a, "op_name"_a, "params"_a, "inputs"_a,

@@ -49,7 +49,7 @@ PyEngine::PyEngine(const std::string& name, bool naive, bool per_device, bool de
 
 }  // namespace mx::engine
 
-PYBIND11_MODULE(_core, module) {
+PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   using namespace mx::engine;
   module.doc() = "The native engine.";
   bind_table_tools(module);

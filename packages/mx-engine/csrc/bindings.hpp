@@ -18,6 +18,7 @@ namespace mx::engine {
 
 namespace py = pybind11;
 
+// A variable as Python has it.  Threads: any; it is deleted when the last use of a moment ends, if that is after `remove`.
 struct PyVariable {
   // `owner` is the Python object of the engine.
   PyVariable(py::object owner_object, Engine* owner_engine)
@@ -29,12 +30,27 @@ struct PyVariable {
   ~PyVariable() { remove(); }
   // Deletes the variable after everything pushed on it; later calls do nothing.
   void remove() {
-    Variable* variable = std::exchange(handle, nullptr);
-    if (variable != nullptr) engine->variables().delete_variable(variable, {MX_CPU, 0}, nullptr, nullptr);
+    if (!removed_.exchange(true, std::memory_order_acq_rel)) leave();
+  }
+  // Begins a use; false once it was removed.
+  bool enter() noexcept {
+    if (removed_.load(std::memory_order_acquire)) return false;
+    uint32_t users = users_.load(std::memory_order_relaxed);
+    while (users != 0 && !users_.compare_exchange_weak(users, users + 1, std::memory_order_acq_rel)) {
+    }
+    return users != 0;
+  }
+  void leave() noexcept {
+    if (users_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    engine->variables().delete_variable(handle, {MX_CPU, 0}, nullptr, nullptr);
   }
   const py::object owner;
   Engine* const engine;
-  Variable* handle;  // NULL once deleted
+  Variable* const handle;
+
+ private:
+  std::atomic<bool> removed_{false};
+  std::atomic<uint32_t> users_{1};  // and one until it is removed
 };
 
 // The engine as Python has it.
@@ -64,8 +80,21 @@ inline bool interrupted() { return PyErr_CheckSignals() != 0; }
 
 // Raises what the failure holds; takes the reference.
 void raise_failure_if_any(mx_failure* failure);
-// The engine's own variable, or ArgumentError.
-Variable* checked(const Engine* engine, const PyVariable& variable);
+// A variable in use by a call, which no other thread deletes meanwhile.
+class VariableUse {
+ public:
+  // ArgumentError for a variable of another engine, or one that was deleted.
+  VariableUse(const Engine* engine, PyVariable& variable);
+  VariableUse(VariableUse&& other) noexcept : variable_(std::exchange(other.variable_, nullptr)) {}
+  VariableUse& operator=(VariableUse&&) = delete;
+  ~VariableUse() {
+    if (variable_ != nullptr) variable_->leave();
+  }
+  Variable* get() const noexcept { return variable_->handle; }
+
+ private:
+  PyVariable* variable_;  // kept by the caller's reference
+};
 
 // The GIL is given up for a wait.  A worker that comes for what was just pushed waits a moment for this, rather
 // than go to sleep over a GIL that its pusher is about to give up.

@@ -70,13 +70,13 @@ class Done {
   Done(const Done&) = delete;
   Done& operator=(const Done&) = delete;
   ~Done() {
-    if (pending_ == nullptr) return;
+    if (pending_.load(std::memory_order_acquire) == nullptr) return;
     finish(make_failure(MX_ERROR, "the operation was given up: done() was never called"));
   }
-  void begin(mx_completion* pending) noexcept { pending_ = pending; }
+  void begin(mx_completion* pending) noexcept { pending_.store(pending, std::memory_order_release); }
   // Whether this was the first call.
   bool finish(mx_failure* failure) {
-    mx_completion* pending = std::exchange(pending_, nullptr);
+    mx_completion* pending = pending_.exchange(nullptr, std::memory_order_acq_rel);
     if (pending == nullptr) {
       if (failure != nullptr) failure->release(failure);
       return false;
@@ -103,7 +103,7 @@ class Done {
 
  private:
   Engine* const engine_;    // alive while the operation is pending
-  mx_completion* pending_ = nullptr;  // NULL before and after; guarded by the GIL
+  std::atomic<mx_completion*> pending_{nullptr};  // NULL before and after
 };
 
 struct AsyncCallable {
@@ -178,16 +178,22 @@ int32_t property_of(const std::string& name) {
   throw py::error_already_set();
 }
 
-std::vector<Variable*> variables_of(const Engine* engine, const py::object& list,
-                                    const char* argument) {
+// The variables of a push, until it is done.
+struct Used {
+  std::vector<py::object> objects;  // an iterator may have had the only references
+  std::vector<VariableUse> uses;
   std::vector<Variable*> variables;
-  if (py::isinstance<PyVariable>(list)) refuse_type(argument, "an iterable of Variable", list);
-  for (const py::handle item : list) {
-    if (!py::isinstance<PyVariable>(item)) refuse_type(argument, "Variable", item);
-    variables.push_back(checked(engine, item.cast<const PyVariable&>()));
+
+  Used(const Engine* engine, const py::object& list, const char* argument) {
+    if (py::isinstance<PyVariable>(list)) refuse_type(argument, "an iterable of Variable", list);
+    for (const py::handle item : list) {
+      if (!py::isinstance<PyVariable>(item)) refuse_type(argument, "Variable", item);
+      objects.push_back(py::reinterpret_borrow<py::object>(item));
+      uses.emplace_back(engine, item.cast<PyVariable&>());
+      variables.push_back(uses.back().get());
+    }
   }
-  return variables;
-}
+};
 
 const char* name_of(const py::object& function, const py::object& name) {
   if (!name.is_none() && !py::isinstance<py::str>(name)) refuse_type("name", "str", name);
@@ -244,8 +250,8 @@ void push_python(Engine* engine, py::object function, const py::object& reads,
     raise_status(MX_ERROR_SHUTDOWN, "[push] the interpreter ends; nothing can be pushed");
     throw py::error_already_set();
   }
-  const std::vector<Variable*> read = variables_of(engine, reads, "reads");
-  const std::vector<Variable*> written = variables_of(engine, writes, "writes");
+  const Used read(engine, reads, "reads");
+  const Used written(engine, writes, "writes");
   mx_operation operation{};
   operation.size = sizeof operation;
   operation.flags = MX_PUSH_PYTHON;
@@ -254,10 +260,10 @@ void push_python(Engine* engine, py::object function, const py::object& reads,
   operation.priority = priority;
   operation.name = name_of(function, name);
   operation.origin = pushing_line();
-  operation.reads = read.data();
-  operation.writes = written.data();
-  operation.n_reads = static_cast<uint32_t>(read.size());
-  operation.n_writes = static_cast<uint32_t>(written.size());
+  operation.reads = read.variables.data();
+  operation.writes = written.variables.data();
+  operation.n_reads = static_cast<uint32_t>(read.variables.size());
+  operation.n_writes = static_cast<uint32_t>(written.variables.size());
   if (asynchronous) {
     operation.run_async = start_callable;
     operation.argument = new AsyncCallable{function.release().ptr(), engine};

@@ -10,7 +10,7 @@ namespace mx::engine {
 namespace {
 
 void delete_variable(const PyEngine& self, PyVariable& variable, const py::object& deleter) {
-  checked(self.get(), variable);
+  const VariableUse use(self.get(), variable);
   if (!deleter.is_none()) {
     const py::tuple writes = py::make_tuple(py::cast(&variable));
     push_python(self.get(), deleter, py::tuple(), writes, py::none(), 0, py::none(), "no_skip", false);
@@ -20,16 +20,15 @@ void delete_variable(const PyEngine& self, PyVariable& variable, const py::objec
 
 }  // namespace
 
-Variable* checked(const Engine* engine, const PyVariable& variable) {
+VariableUse::VariableUse(const Engine* engine, PyVariable& variable) : variable_(&variable) {
   if (variable.engine != engine) {
     raise_status(MX_ERROR_VALUE, "the variable belongs to another engine");
     throw py::error_already_set();
   }
-  if (variable.handle == nullptr) {
+  if (!variable.enter()) {
     raise_status(MX_ERROR_VALUE, "the variable was deleted");
     throw py::error_already_set();
   }
-  return variable.handle;
 }
 
 void bind_variables(py::module_& module, py::class_<PyEngine>& engine) {
@@ -43,19 +42,19 @@ void bind_variables(py::module_& module, py::class_<PyEngine>& engine) {
       .def("delete_variable", &delete_variable, py::arg("variable"), py::arg("deleter") = py::none(),
            "Deletes a variable behind everything pushed on it, then calls `deleter`. Never blocks.")
       .def("variable_version",
-           [](const PyEngine& e, const PyVariable& v) {
-             return e.get()->variables().version(checked(e.get(), v));
+           [](const PyEngine& e, PyVariable& v) {
+             return e.get()->variables().version(VariableUse(e.get(), v).get());
            },
            py::arg("variable"),
            "Finished writes of the variable.")
       .def("variable_ready",
-           [](const PyEngine& e, const PyVariable& v, bool for_write) {
-             return e.get()->waiting().ready(checked(e.get(), v), for_write);
+           [](const PyEngine& e, PyVariable& v, bool for_write) {
+             return e.get()->waiting().ready(VariableUse(e.get(), v).get(), for_write);
            },
            py::arg("variable"), py::arg("for_write") = false,
            "Whether nothing pushed so far still has to write (`for_write`: or read) it.")
       .def("is_reading",
-           [](const PyEngine& e, const PyVariable& v) { return Frame::reads(checked(e.get(), v)); },
+           [](const PyEngine& e, PyVariable& v) { return Frame::reads(VariableUse(e.get(), v).get()); },
            py::arg("variable"), "Whether the operation that runs on this thread reads the variable.");
 }
 

@@ -12,15 +12,15 @@ namespace mx::engine {
 namespace {
 
 // False when the time ran out.
-bool wait_for_variable(const PyEngine& self, const PyVariable& variable, bool for_write,
+bool wait_for_variable(const PyEngine& self, PyVariable& variable, bool for_write,
                        const std::optional<double>& timeout) {
   Engine* engine = self.get();
-  Variable* handle = checked(engine, variable);
+  const VariableUse use(engine, variable);
   const Clock::time_point end = deadline_of(timeout);
   mx_failure* failure = nullptr;
   mx_error error{};
   VariableWait wait;
-  raise_unless_ok(engine->waiting().begin_wait(wait, handle, for_write, &error), error);
+  raise_unless_ok(engine->waiting().begin_wait(wait, use.get(), for_write, &error), error);
   bool interrupt = false;
   int32_t status = MX_OK;
   for (bool done = wait.granted; !done && !interrupt;) {
@@ -66,8 +66,8 @@ bool wait_for_all(const PyEngine& self, const std::optional<double>& timeout) {
 }
 
 // The exception recorded for a variable, delivered or not; None without one.
-py::object variable_failure(const PyEngine& self, const PyVariable& variable) {
-  const FailureRef failure(self.get()->waiting().failure_of(checked(self.get(), variable)));
+py::object variable_failure(const PyEngine& self, PyVariable& variable) {
+  const FailureRef failure(self.get()->waiting().failure_of(VariableUse(self.get(), variable).get()));
   return failure ? exception_of(failure.get()) : py::none();
 }
 

@@ -264,6 +264,18 @@ def test_variables_and_functions_are_freed(engine: mx_engine.Engine) -> None:
     assert len(freed) == 50
 
 
+def test_an_iterator_may_have_the_only_references(engine: mx_engine.Engine) -> None:
+    log: list[int] = []
+    started, gate = threading.Event(), threading.Event()
+    engine.push(lambda: (started.set(), gate.wait(30)))  # what follows is queued behind it
+    assert started.wait(30)
+    for i in range(50):
+        engine.push(lambda i=i: log.append(i), writes=(engine.new_variable() for _ in range(4)))
+    gate.set()
+    engine.wait_for_all()
+    assert sorted(log) == list(range(50))
+
+
 def test_priorities_and_contexts(engine: mx_engine.Engine) -> None:
     single = mx_engine.create(workers=1)
     go, order = threading.Event(), []

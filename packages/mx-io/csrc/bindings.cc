@@ -39,7 +39,7 @@ void translate(std::exception_ptr thrown) {
 
 }  // namespace
 
-PYBIND11_MODULE(_core, module) {
+PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   module.doc() = "Native parts of mx_io: record files and image augmentation.";
   py::register_local_exception_translator(&translate);
   mx::io::bind_numbers(module);

@@ -115,7 +115,7 @@ class Loops {
 }  // namespace
 }  // namespace mx::kv
 
-PYBIND11_MODULE(_core, module) {
+PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   using namespace mx::kv;
   module.doc() = "Native parts of mx_kvstore: sums of arrays and gradient compression.";
   mx::translate_errors();

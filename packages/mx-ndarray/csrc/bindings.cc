@@ -117,7 +117,7 @@ void configure(const py::object& given) {
 
 }  // namespace
 
-PYBIND11_MODULE(_core, module) {
+PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   module.doc() = "Arrays, invocation and the autograd tape, natively.";
   Runtime::instance().set_loader(new Services);
   interpreter_lock_state().lock = new Gil;

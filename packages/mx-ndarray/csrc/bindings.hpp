@@ -26,15 +26,21 @@ inline PyObject* owned(PyObject* object) {
 // The instance layout of NDArray.
 struct PyArray {
   PyObject_HEAD
-  Array* array;  // Owns: a reference
-  Node* node;    // Owns: a reference, or NULL
+  Array* array;             // Owns: a reference
+  std::atomic<Node*> node;  // Owns: a reference, or NULL; with `index` guarded by the object's critical section
   uint32_t index;
-  bool writable;
+  std::atomic<bool> writable;
   PyObject* weak_references;
 
-  Value value() const {
-    return {Ref<Array>::share(array), Ref<Node>::share(node), index};
+  Value value() {
+    const CriticalSection section(reinterpret_cast<PyObject*>(this));
+    return {Ref<Array>::share(array), Ref<Node>::share(node.load(std::memory_order_relaxed)), index};
   }
+  Ref<Node> shared_node() {
+    const CriticalSection section(reinterpret_cast<PyObject*>(this));
+    return Ref<Node>::share(node.load(std::memory_order_relaxed));
+  }
+  bool recorded() const noexcept { return node.load(std::memory_order_relaxed) != nullptr; }
 };
 
 PyTypeObject* array_base_type() noexcept;
@@ -45,7 +51,7 @@ inline PyArray* as_array(PyObject* object) noexcept { return reinterpret_cast<Py
 // The same with a TypeError that names what came.
 PyArray* expect_array(PyObject* object, const char* what);
 // Not recorded. Views of recorded arrays are recorded, and recorded arrays refuse assignments, both in Python.
-inline bool is_plain(const PyArray* self) noexcept { return !mode().recording || self->node == nullptr; }
+inline bool is_plain(const PyArray* self) noexcept { return !mode().recording || !self->recorded(); }
 // A new NDArray.
 PyObject* wrap(Value value);
 // Changes what an array is in the graph.

@@ -16,7 +16,7 @@ void array_dealloc(PyObject* object) {
   auto* self = as_array(object);
   PyTypeObject* type = Py_TYPE(object);
   if (self->weak_references != nullptr) PyObject_ClearWeakRefs(object);
-  if (self->node != nullptr) self->node->release();
+  if (Node* node = self->node.load(std::memory_order_relaxed)) node->release();
   if (self->array != nullptr) self->array->release();
   type->tp_free(object);
   Py_DECREF(type);
@@ -109,14 +109,14 @@ int set_writable(PyObject* self, PyObject* value, void*) {
   return 0;
 }
 PyObject* get_fresh_grad(PyObject* self, void*) {
-  const Node* node = as_array(self)->node;
-  return PyBool_FromLong(node != nullptr && node->fresh ? 1 : 0);
+  const Ref<Node> node = as_array(self)->shared_node();
+  return PyBool_FromLong(node && node->fresh ? 1 : 0);
 }
 int set_fresh_grad(PyObject* self, PyObject* value, void*) {
   const int is_true = value == nullptr ? 0 : PyObject_IsTrue(value);
   if (is_true < 0) return -1;
-  Node* node = as_array(self)->node;
-  if (node != nullptr) node->fresh = is_true == 1;
+  const Ref<Node> node = as_array(self)->shared_node();
+  if (node) node->fresh = is_true == 1;
   return 0;
 }
 PyObject* get_error(PyObject* self, void*) {
@@ -124,8 +124,8 @@ PyObject* get_error(PyObject* self, void*) {
 }
 PyObject* get_grad(PyObject* self, void*) {
   return protect([&]() -> PyObject* {
-    const Node* node = as_array(self)->node;
-    if (node == nullptr || !node->grad) Py_RETURN_NONE;
+    const Ref<Node> node = as_array(self)->shared_node();
+    if (!node || !node->grad) Py_RETURN_NONE;
     return wrap({node->grad, nullptr, 0});
   });
 }
@@ -134,7 +134,7 @@ PyObject* get_has_gradients(PyObject* self, void*) {
 }
 
 PyObject* get_recorded(PyObject* self, void*) {
-  return PyBool_FromLong(as_array(self)->node != nullptr ? 1 : 0);
+  return PyBool_FromLong(as_array(self)->recorded() ? 1 : 0);
 }
 PyObject* get_handle(PyObject* self, void*) {
   return PyLong_FromVoidPtr(as_array(self)->array);
@@ -265,8 +265,9 @@ PyObject* wrap(Value value) {
 }
 
 void set_node(PyArray* self, Ref<Node> node, uint32_t index) noexcept {
-  const Ref<Node> old = Ref<Node>::adopt(self->node);
-  self->node = node.detach();
+  Ref<Node> old;  // goes after the section: what it frees may run Python
+  const CriticalSection section(reinterpret_cast<PyObject*>(self));
+  old = Ref<Node>::adopt(self->node.exchange(node.detach(), std::memory_order_relaxed));
   self->index = index;
 }
 
@@ -287,7 +288,7 @@ void register_array(py::module_& module) {
           }
           const Ref<Array> old = Ref<Array>::adopt(self->array);
           self->array = Ref<Array>::share(source->array).detach();
-          self->writable = source->writable;
+          self->writable = source->writable.load();
         });
       },
       "Makes an array without elements the same as another one: how pickles of MXNet are read.");

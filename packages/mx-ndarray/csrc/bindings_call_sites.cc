@@ -43,6 +43,18 @@ bool is_named_by_address(PyObject* value) noexcept {
                                        py::detail::npy_api::get().PyArrayDescr_Type_)) != 0;
 }
 
+bool add_value(PyObject* value, CacheKey& key, int depth, std::vector<py::object>* by_address);
+
+// Adds the items of a tuple or a list.
+bool add_items(Tag tag, PyObject* value, CacheKey& key, int depth, std::vector<py::object>* by_address) {
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(value);
+  add(tag, static_cast<uint64_t>(n), key);
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    if (!add_value(PySequence_Fast_GET_ITEM(value, i), key, depth + 1, by_address)) return false;
+  }
+  return true;
+}
+
 // Adds an argument; false when calls with such a value are not remembered.  Two values with equal words
 // are parsed alike: 1, 1.0 and True differ, as do 0.0 and -0.0.
 bool add_value(PyObject* value, CacheKey& key, int depth, std::vector<py::object>* by_address) {
@@ -71,11 +83,9 @@ bool add_value(PyObject* value, CacheKey& key, int depth, std::vector<py::object
   } else if (PyTuple_CheckExact(value) != 0 || (depth == 0 && PyList_CheckExact(value) != 0)) {
     // A list in a tuple may change while Python parses it; those of a call itself are copied.
     if (depth == kDeepest) return false;
-    const Py_ssize_t n = PySequence_Fast_GET_SIZE(value);
-    add(PyTuple_CheckExact(value) != 0 ? Tag::kTuple : Tag::kList, static_cast<uint64_t>(n), key);
-    for (Py_ssize_t i = 0; i < n; ++i) {
-      if (!add_value(PySequence_Fast_GET_ITEM(value, i), key, depth + 1, by_address)) return false;
-    }
+    if (PyTuple_CheckExact(value) != 0) return add_items(Tag::kTuple, value, key, depth, by_address);
+    const CriticalSection section(value);  // what is added of its items leaves the interpreter nowhere
+    return add_items(Tag::kList, value, key, depth, by_address);
   } else if (is_named_by_address(value)) {
     add(Tag::kAddress, 0, key);
     key.add(reinterpret_cast<uint64_t>(value));

@@ -5,6 +5,8 @@
 
 #include <structmember.h>
 
+#include <array>
+
 namespace mx::nd {
 namespace {
 
@@ -48,17 +50,29 @@ mx_context context_of(PyObject* context) {
   return {attribute(context, at.type, "device_typeid"), attribute(context, at.id, "device_id")};
 }
 
-// Most arrays of a process are on one device, whose object is kept.  GIL held.
+// The objects of the first devices that are asked for are kept, and leaked.
 PyObject* context_object(mx_context context) {
-  static mx_context place{0, 0};
-  static PyObject* kept = nullptr;  // Owns; of `place`
-  if (kept == nullptr || place.type != context.type || place.id != context.id) {
-    PyObject* made = hooks().context(context.type, context.id).release().ptr();
-    place = context;
-    Py_XSETREF(kept, made);
+  struct Kept {
+    mx_context place;
+    PyObject* object;  // Owns
+  };
+  static std::array<std::atomic<const Kept*>, 16> devices{};
+  const auto mixed = static_cast<uint32_t>(context.type) * 5 + static_cast<uint32_t>(context.id);
+  std::atomic<const Kept*>& place = devices[mixed % devices.size()];
+  const Kept* kept = place.load(std::memory_order_acquire);
+  if (kept != nullptr && kept->place.type == context.type && kept->place.id == context.id) {
+    Py_INCREF(kept->object);
+    return kept->object;
   }
-  Py_INCREF(kept);
-  return kept;
+  py::object made = hooks().context(context.type, context.id);
+  if (kept == nullptr) {
+    auto fresh = std::make_unique<Kept>(Kept{context, made.ptr()});
+    if (place.compare_exchange_strong(kept, fresh.get(), std::memory_order_acq_rel)) {
+      fresh.release();
+      made.inc_ref();
+    }
+  }
+  return made.release().ptr();
 }
 
 mx_context current_context() {

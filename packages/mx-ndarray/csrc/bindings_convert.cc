@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Element types and shapes between Python and native code.
+#include <array>
+
 #include "bindings.hpp"
 
 namespace mx::nd {
 
 py::dtype numpy_dtype(int32_t code) {
-  static auto* known = new py::object[MX_COMPLEX128 + 1];
+  static std::array<std::atomic<PyObject*>, MX_COMPLEX128 + 1> known{};  // leaked, for the life of the process
   if (code < 0 || code > MX_COMPLEX128) {
     throw Error(MX_ERROR_DTYPE, "[NDArray] unknown element type code " + std::to_string(code));
   }
-  if (!known[code]) known[code] = py::module_::import("mx_core.dtypes").attr("numpy_dtype")(code);
-  return py::reinterpret_borrow<py::dtype>(known[code]);
+  std::atomic<PyObject*>& place = known[static_cast<size_t>(code)];
+  if (PyObject* found = place.load(std::memory_order_acquire)) return py::reinterpret_borrow<py::dtype>(found);
+  py::object made = py::module_::import("mx_core.dtypes").attr("numpy_dtype")(code);
+  PyObject* first = nullptr;
+  if (place.compare_exchange_strong(first, made.ptr(), std::memory_order_acq_rel)) made.inc_ref();
+  return py::reinterpret_borrow<py::dtype>(place.load(std::memory_order_acquire));
 }
 
 py::tuple shape_tuple(const Shape& shape) {

@@ -17,6 +17,7 @@ bool plain_shape(PyObject* given, Shape* shape) {
   PyObject* single[] = {given};
   PyObject* const* items = single;
   Py_ssize_t n = 1;
+  const CriticalSection section(given);  // of a list
   if (PyTuple_CheckExact(given) != 0 || PyList_CheckExact(given) != 0) {
     items = PySequence_Fast_ITEMS(given);
     n = PySequence_Fast_GET_SIZE(given);
@@ -160,18 +161,28 @@ PyObject* arange(const Bound& given) {
 
 bool is_nest(PyObject* item) noexcept { return PyList_CheckExact(item) != 0 || PyTuple_CheckExact(item) != 0; }
 
-// Writes the numbers of nested lists of equal length; false when they are something else.
+// How many there are now.
+Py_ssize_t length_of(PyObject* nest) {
+  const CriticalSection section(nest);
+  return PySequence_Fast_GET_SIZE(nest);
+}
+
+// The list or tuple that is its item `i` now; null when there is none.
+py::object nest_in(PyObject* nest, int64_t i) {
+  const CriticalSection section(nest);
+  if (i >= PySequence_Fast_GET_SIZE(nest) || !is_nest(PySequence_Fast_GET_ITEM(nest, i))) return {};
+  return py::reinterpret_borrow<py::object>(PySequence_Fast_GET_ITEM(nest, i));
+}
+
+// Writes the numbers of a list; false when it has others, or something else.
 template <class T>
-bool fill(PyObject* nest, const Shape& shape, int32_t axis, T*& to) {
-  const Py_ssize_t n = PySequence_Fast_GET_SIZE(nest);
-  if (n != shape[axis]) return false;
+bool fill_last(PyObject* nest, int64_t count, T*& to) {
+  const CriticalSection section(nest);
+  if (PySequence_Fast_GET_SIZE(nest) != count) return false;
   PyObject** items = PySequence_Fast_ITEMS(nest);
-  const bool last = axis + 1 == shape.ndim();
-  for (Py_ssize_t i = 0; i < n; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     PyObject* item = items[i];
-    if (!last) {
-      if (!is_nest(item) || !fill(item, shape, axis + 1, to)) return false;
-    } else if (PyFloat_CheckExact(item) != 0) {
+    if (PyFloat_CheckExact(item) != 0) {
       *to++ = static_cast<T>(PyFloat_AS_DOUBLE(item));
     } else if (PyLong_CheckExact(item) != 0 || PyBool_Check(item) != 0) {
       double number = 0;
@@ -188,14 +199,25 @@ bool fill(PyObject* nest, const Shape& shape, int32_t axis, T*& to) {
   return true;
 }
 
+// The same of nested lists of equal length.
+template <class T>
+bool fill(PyObject* nest, const Shape& shape, int32_t axis, T*& to) {
+  if (axis + 1 == shape.ndim()) return fill_last(nest, shape[axis], to);
+  if (length_of(nest) != shape[axis]) return false;
+  for (int64_t i = 0; i < shape[axis]; ++i) {
+    const py::object below = nest_in(nest, i);
+    if (!below || !fill(below.ptr(), shape, axis + 1, to)) return false;
+  }
+  return true;
+}
+
 // The shape that the first items of nested lists suggest.
 bool nested_shape(PyObject* nest, Shape* shape) {
   int64_t dims[MX_MAX_NDIM];
   int32_t n = 0;
-  for (PyObject* item = nest; is_nest(item); item = PySequence_Fast_GET_ITEM(item, 0)) {
+  for (auto item = py::reinterpret_borrow<py::object>(nest); item; item = nest_in(item.ptr(), 0)) {
     if (n == MX_MAX_NDIM) return false;
-    dims[n] = PySequence_Fast_GET_SIZE(item);
-    if (dims[n++] == 0) break;
+    dims[n++] = length_of(item.ptr());
   }
   *shape = Shape(n, dims);
   return true;
@@ -203,10 +225,11 @@ bool nested_shape(PyObject* nest, Shape* shape) {
 
 // Whether the lists above the last axis are as long as the first ones; before memory is taken.
 bool has_lengths(PyObject* nest, const Shape& shape, int32_t axis) {
-  if (!is_nest(nest) || PySequence_Fast_GET_SIZE(nest) != shape[axis]) return false;
+  if (length_of(nest) != shape[axis]) return false;
   if (axis + 1 == shape.ndim()) return true;
   for (int64_t i = 0; i < shape[axis]; ++i) {
-    if (!has_lengths(PySequence_Fast_GET_ITEM(nest, i), shape, axis + 1)) return false;
+    const py::object below = nest_in(nest, i);
+    if (!below || !has_lengths(below.ptr(), shape, axis + 1)) return false;
   }
   return true;
 }

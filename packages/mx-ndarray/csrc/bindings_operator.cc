@@ -216,9 +216,14 @@ Ref<Params> PyOperator::params(const py::object& instance) {
   const py::object key = instance.attr("key");
   if (keys_.size() >= kParameterSets) keys_.clear();
   const py::int_ fresh(next_key());
-  PyObject* known = PyDict_SetDefault(keys_.ptr(), key.ptr(), fresh.ptr());
-  if (known == nullptr) throw PythonErrorSet{};
-  return Ref<Params>::adopt(new PyParams(PyLong_AsUnsignedLongLong(known),
+  uint64_t number = 0;
+  {
+    const CriticalSection section(keys_.ptr());  // the number is borrowed
+    PyObject* known = PyDict_SetDefault(keys_.ptr(), key.ptr(), fresh.ptr());
+    if (known == nullptr) throw PythonErrorSet{};
+    number = PyLong_AsUnsignedLongLong(known);
+  }
+  return Ref<Params>::adopt(new PyParams(number,
                                          instance.attr("scalars").cast<std::vector<double>>(),
                                          instance));
 }

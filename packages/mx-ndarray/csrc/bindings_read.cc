@@ -141,13 +141,15 @@ void read_by_operation(Array& array, void* to, const py::object& owner) {
 PyObject* numpy_scalar(const void* data, int32_t dtype) {
   using Make = PyObject* (*)(const void*, PyObject*, PyObject*);
   constexpr size_t kScalar = 60;
-  // The import hands the GIL to other threads: in an initialiser of `make` they would wait for it with the GIL.
-  static Make make = nullptr;
+  // The import hands the GIL to other threads: in an initialiser of `known` they would wait for it with the GIL.
+  static std::atomic<Make> known{nullptr};
+  Make make = known.load(std::memory_order_relaxed);
   if (make == nullptr) {
     const py::object table = py::detail::import_numpy_core_submodule("multiarray").attr("_ARRAY_API");
     auto** functions = static_cast<void**>(PyCapsule_GetPointer(table.ptr(), nullptr));
     if (functions == nullptr) throw PythonErrorSet{};
     make = reinterpret_cast<Make>(functions[kScalar]);
+    known.store(make, std::memory_order_relaxed);
   }
   return owned(make(data, numpy_dtype(dtype).ptr(), nullptr));
 }

@@ -51,7 +51,7 @@ PyObject* signature_key(PyObject*, PyObject* sequence) {
     for (Py_ssize_t i = 0; i < items.n; ++i) {
       const PyArray* each = items(i, kCall);
       wait_for_shape(*each->array);
-      recorded = recorded || (now.recording && each->node != nullptr);
+      recorded = recorded || (now.recording && each->recorded());
       gradients = gradients || each->array->chunk().has_gradients();
     }
     Key key(static_cast<char>((recorded ? 1 : 0) | (now.training ? 2 : 0) | (recorded && gradients ? 4 : 0)));
@@ -64,7 +64,7 @@ PyObject* signature_key(PyObject*, PyObject* sequence) {
       key.add(each->array->dtype());
       key.add(shape.ndim());
       for (int32_t axis = 0; axis < shape.ndim(); ++axis) key.add(shape[axis]);
-      key.add(now.recording && each->node != nullptr);
+      key.add(now.recording && each->recorded());
     }
     return key.object();
   });
@@ -118,8 +118,8 @@ PyObject* first_stale(PyObject*, PyObject* sequence) {
   return protect([&] {
     const Items items(sequence);
     for (Py_ssize_t i = 0; i < items.n; ++i) {
-      const Node* node = items(i, "[autograd]")->node;
-      if (node == nullptr || !node->fresh) return owned(PyLong_FromSsize_t(i));
+      const Ref<Node> node = items(i, "[autograd]")->shared_node();
+      if (!node || !node->fresh) return owned(PyLong_FromSsize_t(i));
     }
     return owned(PyLong_FromLong(-1));
   });
@@ -129,8 +129,8 @@ PyObject* make_stale(PyObject*, PyObject* sequence) {
   return protect([&]() -> PyObject* {
     const Items items(sequence);
     for (Py_ssize_t i = 0; i < items.n; ++i) {
-      Node* node = items(i, "[autograd]")->node;
-      if (node != nullptr) node->fresh = false;
+      const Ref<Node> node = items(i, "[autograd]")->shared_node();
+      if (node) node->fresh = false;
     }
     Py_RETURN_NONE;
   });

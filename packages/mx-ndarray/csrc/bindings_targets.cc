@@ -9,7 +9,7 @@ void Targets::add(py::object item, const std::string& name) {
   if (!array->writable) {
     throw Error(MX_ERROR_VALUE, "[" + name + "] out: the array is not writable");
   }
-  if (mode().recording && array->node != nullptr) {
+  if (mode().recording && array->recorded()) {
     throw Error(MX_ERROR, "[" + name +
                               "] cannot assign to an array that is part of a computational graph "
                               "while recording: its gradient would be wrong. Use a new array, or "

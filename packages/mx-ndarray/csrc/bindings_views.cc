@@ -38,6 +38,7 @@ PyObject* reshape(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject*
     if (names == nullptr && is_plain(as_array(self))) {
       wait_for_shape(array);
       const bool nested = n == 1 && (PyTuple_CheckExact(args[0]) != 0 || PyList_CheckExact(args[0]) != 0);
+      const CriticalSection section(n > 0 ? args[0] : self);  // of a list
       PyObject* const* items = nested ? PySequence_Fast_ITEMS(args[0]) : args;
       const Py_ssize_t count = nested ? PySequence_Fast_GET_SIZE(args[0]) : n;
       int64_t dims[MX_MAX_NDIM];

@@ -38,7 +38,7 @@ void bind_windows(py::module_& module);
 
 }  // namespace mx::cpu
 
-PYBIND11_MODULE(_native, module) {
+PYBIND11_MODULE(_native, module, pybind11::mod_gil_not_used()) {
   module.doc() = "CPU kernels: plans (capsule mx.plan.v1) from signatures and parameters.";
   py::register_local_exception_translator([](std::exception_ptr thrown) {
     try {

@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -76,24 +77,25 @@ class PyStorage {
     mx_block block{};
     account(context).alloc(bytes, "foreign", &block);
     const auto address = reinterpret_cast<uintptr_t>(block.data);
+    const std::lock_guard<std::mutex> lock(mutex_);
     if (address != 0) foreign_[address] = block;
     return address;
   }
   void free(const py::object& place) {
     const auto address = whole_number<uintptr_t>("[StorageManager.free] address", place);
-    const auto found = foreign_.find(address);
-    if (found == foreign_.end()) {
-      throw Error(MX_ERROR_VALUE, "[" + name_ + "] there is no such block to free");
-    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto found = foreign_.extract(address);
+    lock.unlock();
+    if (found.empty()) throw Error(MX_ERROR_VALUE, "[" + name_ + "] there is no such block to free");
     const mx_storage_api* table = manager_->table();
-    table->free(table->self, &found->second);
-    foreign_.erase(found);
+    table->free(table->self, &found.mapped());
   }
 
  private:
   const std::string name_;
   const std::shared_ptr<StorageManager> manager_;
-  std::map<uintptr_t, mx_block> foreign_;  // guarded by the GIL
+  std::mutex mutex_;
+  std::map<uintptr_t, mx_block> foreign_;  // guarded by mutex_
 };
 
 // (kernel, blocks, threads, shared bytes, parameters)
@@ -162,7 +164,7 @@ std::shared_ptr<Product> make_product(const PyParameter& a, const PyParameter& b
 
 }  // namespace
 
-PYBIND11_MODULE(_native, module) {
+PYBIND11_MODULE(_native, module, pybind11::mod_gil_not_used()) {
   module.doc() = "The CUDA driver: GPUs, their memory, launches of compiled kernels.";
   translate_errors();
   const py::object none = py::none();

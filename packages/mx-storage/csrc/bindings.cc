@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pybind11/stl.h>
 
+#include <atomic>
 #include <map>
 #include <optional>
 #include <string>
@@ -62,7 +63,7 @@ Rounding rounding(bool powers, size_t page, size_t large, uint32_t cutoff) {
 
 using SharedManager = std::shared_ptr<Manager>;
 
-// Memory on loan to Python, with the buffer protocol.
+// Memory on loan to Python, with the buffer protocol.  Threads: any.
 class Block {
  public:
   Block(SharedManager manager, const mx_block& block) : manager_(std::move(manager)), block_(block) {}
@@ -71,46 +72,55 @@ class Block {
   ~Block() { give_back(false); }
 
   void free(bool direct) {
-    if (exports != 0) {
-      throw Error(MX_ERROR_VALUE, "[Block.free] " + std::to_string(exports) +
-                                      " buffers still look at this memory; drop them first");
-    }
-    give_back(direct);
+    int buffers = 0;
+    if (exports_.compare_exchange_strong(buffers, kFreed)) return give_back(direct);
+    if (buffers == kFreed) return;
+    throw Error(MX_ERROR_VALUE, "[Block.free] " + std::to_string(buffers) +
+                                    " buffers still look at this memory; drop them first");
   }
-  bool freed() const noexcept { return freed_; }
+  bool freed() const noexcept { return exports_.load() == kFreed; }
+  // One more buffer; false once it is freed.
+  bool lend() noexcept {
+    int buffers = exports_.load();
+    while (buffers != kFreed && !exports_.compare_exchange_weak(buffers, buffers + 1)) {
+    }
+    return buffers != kFreed;
+  }
+  void take_back() noexcept { exports_.fetch_sub(1); }
   const mx_block& block() const noexcept { return block_; }
-  int exports = 0;
 
  private:
+  static constexpr int kFreed = -1;
   void give_back(bool direct) noexcept {
-    if (freed_) return;
-    freed_ = true;
+    if (given_back_) return;
+    given_back_ = true;
     const mx_storage_api* table = manager_->table();
     (direct ? table->direct_free : table->free)(table->self, &block_);
   }
   const SharedManager manager_;
   const mx_block block_;
-  bool freed_ = false;
+  std::atomic<int> exports_{0};  // buffers; kFreed after `free`
+  bool given_back_ = false;      // by whoever freed it, then by the destructor
 };
 
 int get_buffer(PyObject* object, Py_buffer* view, int flags) try {
   auto& block = py::cast<Block&>(py::handle(object));
-  if (block.freed()) {
+  if (!block.lend()) {
     PyErr_SetString(PyExc_BufferError, "this block was freed");
     return -1;
   }
   static char nothing;
   void* data = block.block().data != nullptr ? block.block().data : &nothing;
   const auto length = static_cast<Py_ssize_t>(block.block().bytes);
-  if (PyBuffer_FillInfo(view, object, data, length, 0, flags) != 0) return -1;
-  ++block.exports;
-  return 0;
+  if (PyBuffer_FillInfo(view, object, data, length, 0, flags) == 0) return 0;
+  block.take_back();
+  return -1;
 } catch (...) {  // it is no block yet
   raise_current();
   return -1;
 }
 
-void release_buffer(PyObject* object, Py_buffer*) { --py::cast<Block&>(py::handle(object)).exports; }
+void release_buffer(PyObject* object, Py_buffer*) { py::cast<Block&>(py::handle(object)).take_back(); }
 
 void set_up_buffer(PyHeapTypeObject* type) {
   type->ht_type.tp_as_buffer = &type->as_buffer;
@@ -246,7 +256,7 @@ std::unique_ptr<PyRandom> make_random(const py::object& name) {
 
 }  // namespace
 
-PYBIND11_MODULE(_core, module) {
+PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   module.doc() = "Memory pools and random streams.";
   translate_errors();
   const py::object none = py::none();

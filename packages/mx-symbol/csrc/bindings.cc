@@ -82,7 +82,7 @@ void push(Binding& binding, uint32_t part, int32_t priority) {
 
 }  // namespace
 
-PYBIND11_MODULE(_core, module) {
+PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   module.doc() = "Bound graphs as flat programs, natively.";
   py::class_<Program, std::shared_ptr<Program>>(module, "Program", py::module_local(),
                                                 "A flat list of prepared calls over slots.")

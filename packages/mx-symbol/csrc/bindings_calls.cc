@@ -59,7 +59,7 @@ class Calls {
   py::tuple forward(const py::tuple& given, py::object arena) const {
     const py::list arrays = copied(kept_);
     const py::list outputs(outputs_.size());
-    put_given(arrays, inputs_, given.ptr());
+    put_given(arrays, inputs_, given);
     for (const auto& [place, i, arguments] : outputs_) {
       py::object made = empty(arguments);
       PyList_SET_ITEM(outputs.ptr(), i, made.inc_ref().ptr());
@@ -77,13 +77,12 @@ class Calls {
   py::list backward(const py::list& forward, const py::object& head_grads, const py::object& given_targets,
                     const py::object& program, const py::object& memo) const {
     const py::list arrays = copied(forward);
-    put_given(arrays, head_grads_, listed(head_grads).ptr());
-    const py::object targets = listed(given_targets);
-    const auto n = static_cast<size_t>(PySequence_Fast_GET_SIZE(targets.ptr()));
-    const py::list made(n);
-    for (size_t i = 0; i < n; ++i) PyList_SET_ITEM(made.ptr(), i, py::none().release().ptr());
+    put_given(arrays, head_grads_, listed(head_grads));
+    const py::tuple targets = listed(given_targets);
+    const py::list made(targets.size());
+    for (size_t i = 0; i < targets.size(); ++i) PyList_SET_ITEM(made.ptr(), i, py::none().release().ptr());
     for (const auto& [place, i, arguments] : grads_) {
-      py::object target = item(targets.ptr(), i);
+      py::object target = item(targets, i);
       if (target.is_none()) target = empty(arguments);
       put(made, i, target);
       put(arrays, place, std::move(target));
@@ -100,18 +99,15 @@ class Calls {
   static py::list copied(const py::list& arrays) {
     return py::reinterpret_steal<py::list>(owned(PyList_GetSlice(arrays.ptr(), 0, PyList_GET_SIZE(arrays.ptr()))));
   }
-  // A tuple or a list as it is, anything else as a list.
-  static py::object listed(const py::object& arrays) {
-    return py::reinterpret_steal<py::object>(owned(PySequence_Fast(arrays.ptr(), "[CachedOp] expected arrays")));
+  // A tuple of what a tuple, a list or another iterable has now.
+  static py::tuple listed(const py::object& arrays) {
+    return py::reinterpret_steal<py::tuple>(owned(PySequence_Tuple(arrays.ptr())));
   }
-  // Of a tuple or a list.
-  static py::object item(PyObject* sequence, uint32_t i) {
-    if (i >= static_cast<size_t>(PySequence_Fast_GET_SIZE(sequence))) {
-      throw Error(MX_ERROR_INDEX, "[CachedOp] a call has no array " + std::to_string(i));
-    }
-    return py::reinterpret_borrow<py::object>(PySequence_Fast_GET_ITEM(sequence, i));
+  static py::object item(const py::tuple& arrays, uint32_t i) {
+    if (i >= arrays.size()) throw Error(MX_ERROR_INDEX, "[CachedOp] a call has no array " + std::to_string(i));
+    return py::reinterpret_borrow<py::object>(PyTuple_GET_ITEM(arrays.ptr(), i));
   }
-  static void put_given(const py::list& arrays, const Given& places, PyObject* given) {
+  static void put_given(const py::list& arrays, const Given& places, const py::tuple& given) {
     for (const auto& [place, i] : places) put(arrays, place, item(given, i));
   }
   py::object empty(const py::tuple& arguments) const {
@@ -142,7 +138,7 @@ std::shared_ptr<Calls> make_calls(std::shared_ptr<Program> program, std::shared_
 }  // namespace
 
 py::object handles_of(const py::list& arrays) {
-  static const py::object* handles = nullptr;
+  static std::atomic<const py::object*> handles{nullptr};
   const py::object& function =
       made_once(handles, [] { return py::object(py::module_::import("mx_ndarray._core").attr("handles")); });
   return py::reinterpret_steal<py::object>(owned(PyObject_CallOneArg(function.ptr(), arrays.ptr())));

@@ -19,7 +19,7 @@ struct Names {
   PyTypeObject* entry = reinterpret_cast<PyTypeObject*>(
       py::object(py::module_::import("mx_symbol.graph.node").attr("Entry")).release().ptr());
   static const Names& get() {
-    static const Names* names = nullptr;
+    static std::atomic<const Names*> names{nullptr};
     return made_once(names, [] { return Names(); });
   }
 };

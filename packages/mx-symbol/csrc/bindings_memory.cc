@@ -47,7 +47,7 @@ double longest_path(const py::sequence& steps, const std::vector<double>& takes,
 
 // The class of a value's place, see mx_symbol/memory/plan.py.
 PyTypeObject* placement_type() {
-  static const py::object* type = nullptr;
+  static std::atomic<const py::object*> type{nullptr};
   const auto find = [] { return py::object(py::module_::import("mx_symbol.memory.plan").attr("Placement")); };
   return reinterpret_cast<PyTypeObject*>(made_once(type, find).ptr());
 }

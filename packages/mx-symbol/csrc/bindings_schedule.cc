@@ -59,7 +59,7 @@ class Pairs {
 
 // The class of a step, see mx_symbol/memory/plan.py.
 PyTypeObject* step_type() {
-  static const py::object* type = nullptr;
+  static std::atomic<const py::object*> type{nullptr};
   return reinterpret_cast<PyTypeObject*>(
       made_once(type, [] { return py::object(py::module_::import("mx_symbol.memory.plan").attr("Step")); }).ptr());
 }

@@ -19,7 +19,7 @@ using mx::PythonErrorSet;
 constexpr const char* kConsumer = "mx-kvstore";
 constexpr const char* kPending = "mx.kvstore.pending";
 
-const mx_engine_api* engine = nullptr;  // retained; set once, under the GIL
+const mx_engine_api* engine = nullptr;  // retained; set once, before anything else is called
 const mx_invoke_api* invoke = nullptr;
 
 // What an operation needs until it has ended.
@@ -92,11 +92,16 @@ bool call(const Operation& operation, PyObject* capsule) {
 
 // Ends the operation of a capsule; whether it had not ended yet.  GIL held.
 bool finish(PyObject* capsule, mx_completion* done, mx_failure* failure) {
-  if (PyCapsule_GetContext(capsule) != nullptr) {
+  bool ended = false;
+  {
+    const mx::CriticalSection section(capsule);
+    ended = PyCapsule_GetContext(capsule) != nullptr;
+    if (!ended) PyCapsule_SetContext(capsule, const_cast<char*>(kPending));
+  }
+  if (ended) {
     if (failure != nullptr) failure->release(failure);
     return false;
   }
-  PyCapsule_SetContext(capsule, const_cast<char*>(kPending));
   const GilRelease nogil;
   engine->complete(engine->self, done, failure);
   return true;
@@ -253,4 +258,4 @@ PyModuleDef module_definition = {
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit__asynchronous() { return PyModule_Create(&module_definition); }
+PyMODINIT_FUNC PyInit__asynchronous() { return mx::needs_no_gil(PyModule_Create(&module_definition)); }

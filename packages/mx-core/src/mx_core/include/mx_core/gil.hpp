@@ -32,4 +32,33 @@ class GilAcquire {
   PyGILState_STATE state_;
 };
 
+// Says of a new module, or NULL, that it needs no GIL; returns it.
+inline PyObject* needs_no_gil(PyObject* module) noexcept {
+#ifdef Py_GIL_DISABLED
+  if (module != nullptr) PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
+#endif
+  return module;
+}
+
+// CPython's critical section of an object, for the lifetime of this one: on free-threaded builds it is what the lock of
+// the interpreter is on others, where it does nothing.  Whoever blocks or leaves the interpreter within it gives it away
+// meanwhile, so what it guards is read again afterwards.  GIL held.
+class CriticalSection {
+ public:
+#ifdef Py_GIL_DISABLED
+  explicit CriticalSection(PyObject* object) noexcept { PyCriticalSection_Begin(&section_, object); }
+  ~CriticalSection() { PyCriticalSection_End(&section_); }
+#else
+  explicit CriticalSection(PyObject*) noexcept {}
+  ~CriticalSection() {}  // not trivial: an object that is only declared is used
+#endif
+  CriticalSection(const CriticalSection&) = delete;
+  CriticalSection& operator=(const CriticalSection&) = delete;
+
+#ifdef Py_GIL_DISABLED
+ private:
+  PyCriticalSection section_;
+#endif
+};
+
 }  // namespace mx

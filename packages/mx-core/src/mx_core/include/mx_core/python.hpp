@@ -14,6 +14,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <mutex>
 #include <string>
@@ -262,11 +263,16 @@ class RaisedFailures {
  public:
   static RaisedFailures& instance() {
     static auto* raised = new RaisedFailures;  // leaked: failures may outlive static destruction
+    static const int installed = ::pthread_atfork([] { raised->mutex_.lock(); }, [] { raised->mutex_.unlock(); },
+                                                  [] { raised->mutex_.unlock(); });
+    static_cast<void>(installed);
     return *raised;
   }
   void add(mx_failure* failure) noexcept {
     drop_unreachable();
-    if (!collected_) collected_ = watch_collector();
+    if (!collected_.load(std::memory_order_relaxed)) collected_.store(watch_collector(), std::memory_order_relaxed);
+    FailureRef oldest;  // goes without the lock
+    const std::lock_guard<std::mutex> lock(mutex_);
     const auto same = [failure](const FailureRef& kept) { return kept.get() == failure; };
     if (std::any_of(kept_.begin(), kept_.end(), same)) return;
     try {
@@ -274,7 +280,9 @@ class RaisedFailures {
     } catch (...) {
       return;  // the circle stays rather than that this fails
     }
-    if (kept_.size() > kMost) kept_.erase(kept_.begin());
+    if (kept_.size() <= kMost) return;
+    oldest = std::move(kept_.front());
+    kept_.erase(kept_.begin());
   }
 
  private:
@@ -305,21 +313,22 @@ class RaisedFailures {
     const auto holds = [error](const FailureRef& kept) { return error_of(kept) == error; };
     return Py_REFCNT(error) <= std::count_if(kept_.begin(), kept_.end(), holds);
   }
-  void drop_unreachable() noexcept {
-    for (size_t i = 0; i < kept_.size();) {
-      PyObject* error = error_of(kept_[i]);
-      if (!is_unreachable(error)) {
-        ++i;
-        continue;
-      }
-      const FailureRef failure = std::move(kept_[i]);
-      kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));  // before any code of Python runs
-      PyException_SetTraceback(error, Py_None);
-      i = 0;
-    }
+  // Takes one that is unreachable out; null when there is none.
+  FailureRef take_unreachable() noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = std::find_if(kept_.begin(), kept_.end(),
+                                    [this](const FailureRef& kept) { return is_unreachable(error_of(kept)); });
+    if (found == kept_.end()) return {};
+    FailureRef failure = std::move(*found);
+    kept_.erase(found);
+    return failure;
   }
-  std::vector<FailureRef> kept_;
-  bool collected_ = false;  // the collector is watched
+  void drop_unreachable() noexcept {
+    while (const FailureRef failure = take_unreachable()) PyException_SetTraceback(error_of(failure), Py_None);
+  }
+  std::mutex mutex_;  // held while no code of Python runs
+  std::vector<FailureRef> kept_;  // guarded by mutex_
+  std::atomic<bool> collected_{false};  // the collector is watched
 };
 
 namespace detail {
