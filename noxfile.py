@@ -115,8 +115,8 @@ def threads(session: nox.Session) -> None:
     run_python(session, ALL, "tests/threads/sanitize.py", ".nox/threads-parts", *session.posargs)
 
 
-@nox.session(name="free-threaded", python="3.13t")
-def free_threaded(session: nox.Session) -> None:
+@nox.session(python="3.13t")
+def without_gil(session: nox.Session) -> None:
     """The programs of `tests/threads` under a CPython without the GIL: a `python3.13t` on the path."""
     install(session, ["mx"], more=("pytest>=8", "pytest-timeout>=2.3"))
     session.run("python", "-m", "pytest", "tests/threads", *session.posargs)

@@ -5,6 +5,7 @@
 
 #include <pybind11/stl.h>
 
+#include "mx_core/gil.hpp"
 #include "mx_core/pybind_holder.hpp"
 
 namespace mx::cuda {
@@ -27,7 +28,7 @@ std::shared_ptr<ConvolutionPlan> make_plan(int result, int32_t dtype, bool last,
   const auto& [stride, dilate, pad] = window;
   const dnn::Convolution what{static_cast<dnn::Convolution::Result>(result), dtype, last, bias, add, x, w, y, stride,
                               dilate, pad};
-  const py::gil_scoped_release released;  // cuDNN may compile
+  const GilRelease released;  // cuDNN may compile
   if (!gpu) return std::make_shared<ConvolutionPlan>(what, dnn::Choice{workspace, converts}, nullptr, properties);
   const Gpu& here = Gpu::at(*gpu);
   const Current current(here);
