@@ -11,7 +11,7 @@ PAGE = ROOT / "docs" / "architecture" / "locks.md"
 #: a lock that is declared or made
 NATIVE = re.compile(
     r"^\s*(?:(?:static|mutable|inline|alignas\(\d+\))\s+)*"
-    r"(?:std::(?:recursive_|shared_|timed_)?mutex|std::once_flag|(?:mx::)?SpinLock|SpinMutex|Mutex|Lock)\s+\w+\s*[;={]"
+    r"(?:std::(?:recursive_|shared_|timed_)?mutex|std::once_flag|(?:mx::(?:engine::)?)?(?:Spin|Fork)Lock|SpinMutex|Mutex|Lock)\s+\w+\s*[;={]"
     r"|new std::mutex|std::array<std::mutex|StripedMutex<\w+>(?:::of|;)",
     re.MULTILINE,
 )

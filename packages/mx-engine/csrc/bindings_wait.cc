@@ -32,13 +32,14 @@ bool wait_for_variable(const PyEngine& self, PyVariable& variable, bool for_writ
     interrupt = !done && interrupted();
   }
   if (wait.immediate) {
-    status = engine->waiting().end_wait(wait, &failure);
+    status = engine->waiting().end_wait(wait, &failure, &error);
   } else {
     const GilRelease nogil;
-    status = engine->waiting().end_wait(wait, interrupt ? nullptr : &failure);
+    status = engine->waiting().end_wait(wait, interrupt ? nullptr : &failure, &error);
   }
   if (interrupt) throw py::error_already_set();
   if (status == MX_TIMEOUT) return false;
+  raise_unless_ok(status, error);
   raise_failure_if_any(failure);
   return true;
 }

@@ -58,6 +58,13 @@ void Completion::finish(Block* block, FailureRef failure, Poison* inherited,
   if (completion != nullptr) completion->signal();
 }
 
+bool Completion::drop(Block* block, ReadyList& ready) noexcept {
+  Poison* const why = cancellation();
+  if (why == nullptr) return false;
+  finish(block, {}, why, ready);
+  return true;
+}
+
 void Completion::release_entry(const Entry& entry, Poison* poison, ReadyList& ready) noexcept {
   Variable* variable = entry.variable;
   Poison* former = nullptr;

@@ -43,6 +43,9 @@ class Completion {
   void complete(Block* block, mx_failure* failure, ReadyList& ready) noexcept;
   // An operation ends with a failure of its own, or with one that it `inherited` (borrowed) and was skipped for.
   void finish(Block* block, FailureRef failure, Poison* inherited, ReadyList& ready) noexcept;
+  // After `cancel`: ends an operation that has not begun and never will, a no-skip one too.  False when there was no
+  // memory to tell why; it then stays pending.
+  bool drop(Block* block, ReadyList& ready) noexcept;
   // A wait whose turn has come.
   void finish_wait(Block* block, ReadyList& ready) noexcept;
 

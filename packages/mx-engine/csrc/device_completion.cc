@@ -47,7 +47,7 @@ bool Completion::begin_on_device(Block* block) noexcept {
   uint32_t edges = 0;
   for (uint32_t i = 0; i < block->n_entries; ++i) {
     const Entry& entry = block->entries[i];
-    std::lock_guard<SpinLock> lock(entry.variable->lock);
+    std::lock_guard<ForkLock> lock(entry.variable->lock);
     if (entry.variable->in_flight_write != nullptr) ++edges;
     if (!entry.write) continue;
     for (auto* at = entry.variable->in_flight_reads; at != nullptr; at = at->next) ++edges;
@@ -77,7 +77,7 @@ void Completion::find_earlier(InFlight* in_flight) noexcept {
   for (uint32_t i = 0; i < block.n_entries; ++i) {
     const Entry& entry = block.entries[i];
     Variable* variable = entry.variable;
-    std::lock_guard<SpinLock> lock(variable->lock);
+    std::lock_guard<ForkLock> lock(variable->lock);
     if (skips && !in_flight->doomed && failures_.active(variable->poison)) {
       in_flight->doomed = true;
       in_flight->cause = engine::retain(variable->poison);
@@ -138,7 +138,7 @@ void Completion::on_launched(Block* block, FailureRef failure, ReadyList& ready)
   in_flight->doomed |= in_flight->failure != nullptr;
   for (uint32_t i = 0; i < block->n_entries; ++i) {
     Variable* variable = block->entries[i].variable;
-    std::lock_guard<SpinLock> lock(variable->lock);
+    std::lock_guard<ForkLock> lock(variable->lock);
     variable->leave_in_flight(in_flight, &block->entries[i]);
     variable->advance(ready);
   }

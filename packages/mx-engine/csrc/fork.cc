@@ -37,7 +37,10 @@ void Lifecycle::before_fork() noexcept {
 }
 
 void Lifecycle::after_fork(bool child) noexcept {
-  if (child) Frame::begin_child();
+  if (child) {
+    Frame::begin_child();
+    ForkLock::begin_child();
+  }
   unlock_block_pool();
   Bulk::unlock_after_fork(child);
   for (Lifecycle* engine : registry().engines) engine->unlock_after_fork(child);

@@ -82,6 +82,7 @@ bool Lifecycle::stop(int64_t timeout_ns) noexcept {
 
 void Lifecycle::notify_shutdown() noexcept {
   admission_.shut_down();
+  completion_.cancel("the engine was shut down before the operation began");
   scheduler_.abandon();
   // Only now, so that exit() waits before it destroys anything that a kernel may use.
   static std::once_flag held;

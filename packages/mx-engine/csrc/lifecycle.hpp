@@ -33,7 +33,8 @@ class Lifecycle {
 
   // Waits for what is pending and ends the threads; whether that was done in time.
   bool stop(int64_t timeout_ns = -1) noexcept;
-  // Nothing is pushed any more, and the threads end after what they run now.
+  // Nothing is pushed any more, and the threads end after what they run now.  What has not begun is dropped: what it
+  // would have written fails.
   void notify_shutdown() noexcept;
   // Refuses pushes from outside of operations from now on, then waits for what is pending.  Whether
   // that finished within the time.

@@ -60,6 +60,7 @@ WorkerPool* Pools::find_slowly(Kind kind, mx_context context) noexcept {
     }
     pools_.push_back(std::make_unique<DevicePool>(runner_, limit_of(kind, context), kind, context));
     WorkerPool* pool = &pools_.back()->pool;
+    if (abandoned_) pool->abandon();
     if (kind == python) {
       python_.store(pool, std::memory_order_release);
     } else if (kind == compute && context.type == MX_CPU && context.id >= 0 &&
@@ -80,18 +81,16 @@ void Pools::set_compute_threads(int n) noexcept {
   }
 }
 
+WorkerPool* Pools::at(size_t i) noexcept {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return i < pools_.size() ? &pools_[i]->pool : nullptr;
+}
+
 bool Pools::stop(std::chrono::steady_clock::time_point deadline) noexcept {
   // Running operations may ask for a pool, so the lock is not held while threads are joined.
   bool stopped = true;
-  for (size_t i = 0;; ++i) {
-    WorkerPool* pool = nullptr;
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (i >= pools_.size()) return stopped;
-      pool = &pools_[i]->pool;
-    }
-    stopped &= pool->stop(deadline);
-  }
+  each([&](WorkerPool& pool) { stopped &= pool.stop(deadline); });
+  return stopped;
 }
 
 void Pools::running(std::vector<Running>& found) {
@@ -110,6 +109,7 @@ bool Pools::computing() noexcept {
 
 void Pools::abandon() noexcept {
   std::lock_guard<std::mutex> lock(mutex_);
+  abandoned_ = true;
   for (auto& lane : pools_) lane->pool.abandon();
 }
 

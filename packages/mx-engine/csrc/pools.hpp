@@ -37,7 +37,13 @@ class Pools {
   void running(std::vector<Running>& found);
   // Whether a thread runs native code now.  Never blocks; says yes while threads come and go.
   bool computing() noexcept;
+  // Those that come into being later are abandoned as well.
   void abandon() noexcept;
+  // Without a lock while the action runs.
+  template <class Action>
+  void each(Action action) {
+    for (size_t i = 0; WorkerPool* pool = at(i); ++i) action(*pool);
+  }
   void lock_for_fork() noexcept;
   void unlock_after_fork(bool child) noexcept;
 
@@ -54,6 +60,7 @@ class Pools {
 
   static Kind kind_of(const Block& block) noexcept;
   int limit_of(Kind kind, const mx_context& context) const noexcept;
+  WorkerPool* at(size_t i) noexcept;  // NULL after the last
   WorkerPool* find_slowly(Kind kind, mx_context context) noexcept;
 
   Runner& runner_;
@@ -64,6 +71,7 @@ class Pools {
   std::atomic<WorkerPool*> python_{nullptr};
   std::mutex mutex_;                          // guards pools_
   std::vector<std::unique_ptr<DevicePool>> pools_;  // only ever grows
+  bool abandoned_ = false;                          // guarded by mutex_
 };
 
 }  // namespace mx::engine

@@ -165,9 +165,7 @@ void Scheduler::dispatch(ReadyList ready) {
   ReadyList batch;
   const auto flush = [&] {
     if (batch.empty()) return;
-    if (!pool->submit(std::exchange(batch, ReadyList()))) {
-      while (Block* stranded = pool->take()) execute(stranded, 0, ready);
-    }
+    if (!pool->submit(std::exchange(batch, ReadyList()))) take_stranded(*pool, ready);
   };
   for (;;) {
     Block* block = ready.pop();
@@ -195,6 +193,23 @@ void Scheduler::dispatch(ReadyList ready) {
       batch.push(block);
     }
   }
+}
+
+void Scheduler::take_stranded(WorkerPool& pool, ReadyList& ready) {
+  while (Block* block = pool.take()) {
+    if (abandoned_.load(std::memory_order_acquire)) {
+      drop(block, ready);
+    } else {
+      execute(block, 0, ready);
+    }
+  }
+}
+
+// With it goes the rest of its bulk.
+void Scheduler::drop(Block* block, ReadyList& ready) noexcept {
+  Block* rest = std::exchange(block->rest, nullptr);
+  if (!completion_.drop(block, ready)) return;
+  while (rest != nullptr) completion_.drop(std::exchange(rest, rest->next), ready);
 }
 
 void Scheduler::complete(Block* block, mx_failure* failure) {
@@ -230,8 +245,13 @@ bool Scheduler::stop(std::chrono::steady_clock::time_point when) noexcept {
 }
 
 void Scheduler::abandon() noexcept {
+  abandoned_.store(true, std::memory_order_release);
   pools_.abandon();
   devices_.abandon();
+  Bulk::flush_all(this);
+  ReadyList ready;
+  pools_.each([&](WorkerPool& pool) { take_stranded(pool, ready); });
+  dispatch(ready);
 }
 
 std::vector<Running> Scheduler::running() {

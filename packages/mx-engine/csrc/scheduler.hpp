@@ -63,7 +63,7 @@ class Scheduler final : private Runner, private TokenListener {
   static bool on_own_thread() noexcept;
   // Ends the threads, which the next operation brings back.  Whether that was done in time.
   bool stop(std::chrono::steady_clock::time_point when) noexcept;
-  // The threads end after what they run now.
+  // The threads end after what they run now; what waits for one is dropped.  After Completion::cancel.
   void abandon() noexcept;
   // Whether a thread of a pool runs native code now; never blocks.
   bool computing() noexcept { return pools_.computing(); }
@@ -89,6 +89,9 @@ class Scheduler final : private Runner, private TokenListener {
 
   void execute(Block* block, uint32_t worker, ReadyList& ready);
   void run_body(Block* block, uint32_t worker, ReadyList& ready);
+  // Takes what no thread of the pool will: runs it, or drops it after `abandon`.
+  void take_stranded(WorkerPool& pool, ReadyList& ready);
+  void drop(Block* block, ReadyList& ready) noexcept;
   void run_naively(Block* block, mx_failure** failure);
   void run_bulk(Block* block, uint32_t worker);  // bulk_run.cc
   static void pass_bulk_on();                    // the same
@@ -101,6 +104,7 @@ class Scheduler final : private Runner, private TokenListener {
   Monitor* const monitor_;
   Pools pools_;
   Devices devices_{*this};
+  std::atomic<bool> abandoned_{false};
   std::atomic<int> omp_threads_{0};
   std::atomic<uint32_t> visitors_{0};  // threads inside complete() or handing a bulk over
   std::atomic<uint32_t> waiting_{0};   // threads that wait for something

@@ -10,14 +10,14 @@
 #include <cstdint>
 
 #include "block.hpp"
+#include "fork_lock.hpp"
 #include "in_flight.hpp"
-#include "mx_core/spin.hpp"
 
 struct mx_variable {
-  mx::SpinLock lock;  // guards everything below
+  mx::engine::ForkLock lock;  // guards everything below
   bool writing = false;       // a write is granted
-  bool deleted = false;       // freed when nobody pins it any more
-  bool dying = false;         // deleted without a place in the queue: `deleter` runs when it is idle
+  uint8_t deleted : 1;        // freed when nobody pins it any more
+  uint8_t dying : 1;          // deleted without a place in the queue: `deleter` runs when it is idle
   uint32_t reading = 0;       // reads that are granted
   uint32_t forks = 0;         // of the engine with losses, when the variable was last used; see Variables::lost
   uint32_t pins = 0;          // threads that wait and will come back to the variable
@@ -33,6 +33,8 @@ struct mx_variable {
   mx::engine::InFlight* in_flight_write = nullptr;
   mx::engine::InFlight::Reading* in_flight_reads = nullptr;
   void (*deleter)(void*) = nullptr;  // once dying
+
+  mx_variable() noexcept : deleted(0), dying(0) {}
 
   // All with the lock held.
   bool idle(bool for_write) const noexcept { return head == nullptr && free(for_write, nullptr); }

@@ -17,14 +17,14 @@ Variable* Variables::new_variable() noexcept {
 }
 
 uint64_t Variables::version(Variable* variable) noexcept {
-  std::lock_guard<SpinLock> lock(variable->lock);
+  std::lock_guard<ForkLock> lock(variable->lock);
   return variable->version;
 }
 
 void Variables::delete_variable(Variable* variable, mx_context context, void (*deleter)(void*),
                              void* argument) {
   if (lost_forks_ != 0) {
-    const std::lock_guard<SpinLock> lock(variable->lock);
+    const std::lock_guard<ForkLock> lock(variable->lock);
     if (lost(variable, true)) return;  // in use for ever: it goes with the process
   }
   if (admission_.enter(true, nullptr) != MX_OK) {
@@ -50,7 +50,7 @@ void Variables::delete_variable(Variable* variable, mx_context context, void (*d
     block = make_block(operation);
   } catch (const std::bad_alloc&) {  // the variable itself remembers what is to be done
     variable->lock.lock();
-    variable->dying = true;
+    variable->dying = 1;
     variable->deleter = deleter;
     variable->argument = argument;
     const bool dies = variable->may_die();
@@ -81,7 +81,7 @@ void Variables::die(Variable* variable) noexcept {
 void Variables::end(Variable* variable) noexcept {
   if (monitor_ != nullptr) monitor_->died(variable);
   variable->lock.lock();
-  variable->deleted = true;
+  variable->deleted = 1;
   const bool last = variable->pins == 0;
   variable->lock.unlock();
   if (last) free_variable(variable);
@@ -97,7 +97,7 @@ int32_t Variables::check_lost(const mx_operation& operation, mx_error* error) no
   bool any = false;
   const auto look = [&](Variable* const* variables, uint32_t n, bool for_write) {
     for (uint32_t i = 0; i < n && !any; ++i) {
-      const std::lock_guard<SpinLock> lock(variables[i]->lock);
+      const std::lock_guard<ForkLock> lock(variables[i]->lock);
       any = lost(variables[i], for_write);
     }
   };

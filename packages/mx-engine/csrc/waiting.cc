@@ -5,6 +5,7 @@
 #include "waiting.hpp"
 
 #include <cstdio>
+#include <new>
 
 #include "bulk.hpp"
 #include "frame.hpp"
@@ -12,6 +13,12 @@
 
 namespace mx::engine {
 namespace {
+
+int32_t refuse_lost(mx_error* error) noexcept {
+  return set_error(error, MX_ERROR,
+                   "[wait_for_variable] the operations that use the variable were pending in the "
+                   "parent when the process was forked, and do not exist here");
+}
 
 // A reader asks whether to go on: what it calls may wait for everything, fork, or end the engine, so that the read does
 // not count as pending meanwhile.
@@ -55,7 +62,9 @@ class BlockingScope {
 int32_t Waiting::begin_wait(VariableWait& wait, Variable* variable, bool for_write,
                            mx_error* error) noexcept {
   wait.variable = variable;
-  std::lock_guard<SpinLock> lock(variable->lock);
+  wait.forks = Frame::forks();
+  std::lock_guard<ForkLock> lock(variable->lock);
+  if (wait.keeps) variables_.use(variable);
   wait.granted = wait.immediate = wait.keeps ? variable->read_if_idle() : variable->idle(for_write);
   if (wait.granted) {
     wait.held = wait.keeps;
@@ -70,11 +79,7 @@ int32_t Waiting::begin_wait(VariableWait& wait, Variable* variable, bool for_wri
                   holder);
     return set_error(error, MX_ERROR, text);
   }
-  if (variables_.lost(variable, for_write)) {
-    return set_error(error, MX_ERROR,
-                     "[wait_for_variable] the operations that use the variable were pending in the "
-                     "parent when the process was forked, and do not exist here");
-  }
+  if (variables_.lost(variable, for_write)) return refuse_lost(error);
   if (admission_.is_shut_down()) {
     return set_error(error, MX_ERROR_SHUTDOWN,
                      "[wait_for_variable] the engine was shut down before the variable was ready");
@@ -96,17 +101,37 @@ int32_t Waiting::begin_wait(VariableWait& wait, Variable* variable, bool for_wri
 
 bool Waiting::wait_until(VariableWait& wait,
                         std::chrono::steady_clock::time_point when) noexcept {
-  if (!wait.granted) {
+  if (!wait.granted && wait.forks != Frame::forks()) settle_in_child(wait);
+  if (!wait.granted && !wait.lost) {
     const BlockingScope scope;
     scheduler_.begin_waiting();
     wait.granted = wait.waiter.spin_and_wait_until(when);
     scheduler_.end_waiting();
   }
-  return wait.granted;
+  return wait.granted || wait.lost;
 }
 
-int32_t Waiting::end_wait(VariableWait& wait, mx_failure** failure) {
+// No thread is left that would grant it, or say that it has: one may just have been about to.
+void Waiting::settle_in_child(VariableWait& wait) noexcept {
+  Variable* const variable = wait.variable;
+  const std::lock_guard<ForkLock> lock(variable->lock);
+  wait.forks = Frame::forks();
+  // What is behind it in the queue stays there, like it.
+  wait.lost = !wait.ended && variable->remove(&wait.entry);
+  wait.granted = !wait.lost;
+  if (wait.ended || wait.lost) return;
+  wait.poison = engine::retain(variable->poison);
+  wait.held = wait.keeps;
+  if (!wait.held) variable->give_back(wait.entry.write);
+}
+
+int32_t Waiting::end_wait(VariableWait& wait, mx_failure** failure, mx_error* error) {
   if (failure != nullptr) *failure = nullptr;
+  if (!wait.granted && wait.forks != Frame::forks()) settle_in_child(wait);
+  if (wait.lost) {
+    unpin(wait.variable);
+    return refuse_lost(error);
+  }
   if (!wait.immediate) {
     if (monitor_ != nullptr) monitor_->wait_ended();
     bool removed = false;
@@ -149,11 +174,11 @@ int32_t Waiting::wait_for_variable_while(Variable* variable, bool for_write, int
   VariableWait wait;
   const int32_t status = begin_wait(wait, variable, for_write, error);
   if (status != MX_OK) return status;
-  return wait_while(wait, interval_ns, go_on, argument, failure);
+  return wait_while(wait, interval_ns, go_on, argument, failure, error);
 }
 
 int32_t Waiting::wait_while(VariableWait& wait, int64_t interval_ns, mx_go_on_fn go_on, void* argument,
-                            mx_failure** failure) {
+                            mx_failure** failure, mx_error* error) {
   const bool keeps = wait.keeps;
   bool given_up = false;
   while (!given_up && !wait_until(wait, deadline(interval_ns))) {
@@ -161,13 +186,13 @@ int32_t Waiting::wait_while(VariableWait& wait, int64_t interval_ns, mx_go_on_fn
     given_up = go_on(argument) == 0;
     if (keeps && !given_up) keep(wait, true);
   }
-  if (!given_up) return end_wait(wait, failure);
-  end_wait(wait, nullptr);  // a failure is left to the next wait
+  if (!given_up) return end_wait(wait, failure, error);
+  end_wait(wait, nullptr, nullptr);  // a failure is left to the next wait
   return MX_TIMEOUT;
 }
 
 bool Waiting::keep(VariableWait& wait, bool keeps) noexcept {
-  const std::lock_guard<SpinLock> lock(wait.variable->lock);
+  const std::lock_guard<ForkLock> lock(wait.variable->lock);
   wait.keeps = keeps;
   return !wait.ended;
 }
@@ -186,7 +211,7 @@ void Waiting::give_back(Variable* variable) {
 int32_t Waiting::read_variable_while(Variable* variable, mx_read_fn read, void* reading, int64_t interval_ns,
                                     mx_go_on_fn go_on, void* argument, mx_failure** failure, mx_error* error) {
   *failure = nullptr;
-  if (admission_.ahead()) {  // threads that only read must let those go on who wait for everything
+  if (admission_.due_to_read() && admission_.ahead()) {  // somebody may wait for everything
     Bulk::flush_all(&scheduler_);
     admission_.hold_back();
   }
@@ -195,9 +220,9 @@ int32_t Waiting::read_variable_while(Variable* variable, mx_read_fn read, void* 
   Asking asking{admission_, go_on, argument, error};
   Poison* poison = nullptr;
   variable->lock.lock();
+  variables_.use(variable);
   bool granted = variable->read_if_idle();
   if (granted) {
-    variables_.use(variable);
     poison = engine::retain(variable->poison);
   }
   variable->lock.unlock();
@@ -212,7 +237,7 @@ int32_t Waiting::read_variable_while(Variable* variable, mx_read_fn read, void* 
       VariableWait wait;
       wait.keeps = true;
       status = begin_wait(wait, variable, false, error);
-      if (status == MX_OK) status = wait_while(wait, interval_ns, &Asking::ask, &asking, failure);
+      if (status == MX_OK) status = wait_while(wait, interval_ns, &Asking::ask, &asking, failure, error);
       granted = status == MX_OK && wait.held;
     } while (status == MX_OK && !granted && *failure == nullptr);
     if (asking.refused != MX_OK) status = asking.refused;
@@ -232,7 +257,7 @@ int32_t Waiting::wait_for_variable(Variable* variable, bool for_write, int64_t t
   const int32_t status = begin_wait(wait, variable, for_write, error);
   if (status != MX_OK) return status;
   if (!wait.granted) wait_until(wait, deadline(timeout_ns));
-  return end_wait(wait, failure);
+  return end_wait(wait, failure, error);
 }
 
 int32_t Waiting::wait_for_all(int64_t timeout_ns, mx_failure** failure, mx_error* error) noexcept {
@@ -248,14 +273,14 @@ int32_t Waiting::wait_for_all(int64_t timeout_ns, mx_failure** failure, mx_error
 }
 
 mx_failure* Waiting::failure_of(Variable* variable) noexcept {
-  std::lock_guard<SpinLock> lock(variable->lock);
+  std::lock_guard<ForkLock> lock(variable->lock);
   if (variable->poison == nullptr) return nullptr;
   return FailureRef(variable->poison->failure).release();
 }
 
 bool Waiting::ready(Variable* variable, bool for_write) noexcept {
   {
-    std::lock_guard<SpinLock> lock(variable->lock);
+    std::lock_guard<ForkLock> lock(variable->lock);
     if (variable->idle(for_write)) return true;
   }
   Bulk::flush_all(&scheduler_);  // who asks again and again must see it happen

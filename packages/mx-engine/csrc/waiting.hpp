@@ -26,11 +26,12 @@ class Waiting {
 
   // A wait in three steps, so that it can be interrupted without losing its place: begin_wait
   // takes the place, wait_until sleeps on it (as often as needed), end_wait leaves, delivers the
-  // failure, and must be called when begin_wait returned MX_OK.
+  // failure, and must be called when begin_wait returned MX_OK.  A fork may come between two steps: in the child the
+  // wait is over, and end_wait says that it was lost unless it had been granted.
   int32_t begin_wait(VariableWait& wait, Variable* variable, bool for_write,
                      mx_error* error) noexcept;
   bool wait_until(VariableWait& wait, std::chrono::steady_clock::time_point when) noexcept;
-  int32_t end_wait(VariableWait& wait, mx_failure** failure);
+  int32_t end_wait(VariableWait& wait, mx_failure** failure, mx_error* error);
 
   int32_t wait_for_variable(Variable* variable, bool for_write, int64_t timeout_ns,
                             mx_failure** failure, mx_error* error);
@@ -56,7 +57,9 @@ class Waiting {
   bool deliver_if_ready(Variable* variable, bool for_write, mx_failure** failure) noexcept;
   // begin_wait until end_wait, while go_on(argument) is not 0.
   int32_t wait_while(VariableWait& wait, int64_t interval_ns, mx_go_on_fn go_on, void* argument,
-                     mx_failure** failure);
+                     mx_failure** failure, mx_error* error);
+  // What a wait comes to in the child of a fork.
+  void settle_in_child(VariableWait& wait) noexcept;
   // Whether a wait still has to wait; it keeps what it will be granted, or not.
   static bool keep(VariableWait& wait, bool keeps) noexcept;
   // Ends a read that was granted to a thread.

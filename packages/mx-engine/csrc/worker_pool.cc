@@ -20,10 +20,10 @@ bool WorkerPool::submit(ReadyList blocks) noexcept {
     ((block->flags & MX_PUSH_PARALLEL) != 0 ? parallel_ : general_).push(block, sequence_++);
   }
   queued_.store(general_.size() + parallel_.size(), std::memory_order_relaxed);
-  const bool alone = threads_ == 0;
+  const bool alone = threads_ == 0, abandoned = abandoned_;
   const Action action = next_action();
   lock_.unlock();
-  return act(action) || !alone;
+  return (act(action) || !alone) && !abandoned;
 }
 
 Block* WorkerPool::take() noexcept {

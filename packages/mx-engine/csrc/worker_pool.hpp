@@ -68,8 +68,8 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Queues the blocks.  False when the pool has no thread and none can be created: the caller
-  // must then `take` and run them.
+  // Queues the blocks.  False when the pool has no thread and none can be created, or it was abandoned: the
+  // caller must then `take` what is queued.
   bool submit(ReadyList blocks) noexcept;
   Block* take() noexcept;
 
@@ -80,7 +80,7 @@ class WorkerPool {
   void running(std::vector<Running>& found);
   // Whether a thread runs something now.  Never blocks; says yes while threads come and go.
   bool busy() noexcept;
-  // The threads end after what they run now; what is queued stays unexecuted.
+  // The threads end after what they run now; the caller must `take` what is queued.
   void abandon() noexcept;
   void set_limit(int limit) noexcept;
 

@@ -118,6 +118,39 @@ def test_a_child_is_told_of_what_was_lost_in_the_fork(python: Python) -> None:
     assert done.returncode == 0
 
 
+def test_a_wait_in_which_a_handler_forks_ends_in_the_child(python: Python) -> None:
+    done = python(
+        """
+        import os, signal, threading, mx_engine
+        from mx_core.errors import MXNetError
+        engine, gate, forked = mx_engine.create(workers=2), threading.Event(), []
+        variable = engine.new_variable()
+        def handler(*_):
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            forked.append(os.fork())
+            if forked[0] == 0:
+                signal.alarm(20)  # ends a child that waits for ever
+            else:
+                gate.set()
+        signal.signal(signal.SIGALRM, handler)
+        engine.push(gate.wait, writes=[variable])
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        try:
+            engine.wait_for_variable(variable)
+        except MXNetError as error:
+            print(error, flush=True)
+        if forked[0] == 0:
+            os._exit(0)
+        assert os.waitpid(forked[0], 0)[1] == 0
+        print("parent")
+        """,
+        MX_FORK_TIMEOUT="0.2",
+    )
+    assert done.returncode == 0, done.stderr
+    child, parent = done.stdout.splitlines()
+    assert "do not exist here" in child and parent == "parent"
+
+
 @pytest.mark.parametrize("how", ["kept.clear()", "kept[0](), kept[0](ValueError())"])
 @pytest.mark.parametrize("engine", ["mx_engine.create(workers=2)", "services.engine()"])
 def test_a_completion_of_the_parent_s_does_nothing_in_the_child(

@@ -65,6 +65,33 @@ void endless_pushes_do_not_keep_waits_waiting() {
   table.remove(v);
 }
 
+// Who ends the last operation may tell of it late, when another thread has pushed and waits for what it has pushed.
+void a_wait_that_begins_later_is_not_ended() {
+  mx::engine::Admission admission(nullptr, false);
+  const auto in_ms = [](int ms) { return Clock::now() + std::chrono::milliseconds(ms); };
+  std::atomic<bool> over{false};
+  std::thread other([&] {  // to whom it is told
+    while (!over) admission.wait_until_quiet(in_ms(10));
+  });
+  for (int round = 0; round < 20; ++round) {
+    CHECK(admission.enter(false, nullptr) == MX_OK);
+    sleep_ms(1);
+    admission.lock_for_fork();  // so many are late, and tell of it one after another
+    std::vector<std::thread> late;
+    for (int i = 0; i < 16; ++i) {
+      late.emplace_back([&] { admission.leave(); });
+      while (admission.pending() != 0) sleep_ms(1);
+      CHECK(admission.enter(false, nullptr) == MX_OK);
+    }
+    admission.unlock_after_fork(false, 0);
+    CHECK(!admission.wait_until_quiet(in_ms(20)));
+    admission.leave();
+    for (auto& thread : late) thread.join();
+  }
+  over = true;
+  other.join();
+}
+
 void who_is_behind_a_blocked_engine_still_pushes() {
   const Table table(2);
   std::atomic<bool> open{false};
@@ -223,6 +250,7 @@ void handlers_of_the_exit_push_and_others_do_not() {
 int main() {
   return run({
       {"endless pushes", endless_pushes_do_not_keep_waits_waiting},
+      {"a wait that begins later", a_wait_that_begins_later_is_not_ended},
       {"a blocked engine", who_is_behind_a_blocked_engine_still_pushes},
       {"operations that push", operations_that_push_are_never_held},
       {"a fork holds pushes back", a_fork_holds_other_threads_back},

@@ -14,6 +14,11 @@ namespace {
 
 const Body kNothing = [](const mx_run_context&) -> mx_failure* { return nullptr; };
 
+bool ended_well(pid_t child) {
+  int status = 0;
+  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 // Forks and checks something in the child, which then ends at once.
 template <class Check>
 void in_a_child(const Table& table, Check check) {
@@ -26,11 +31,10 @@ void in_a_child(const Table& table, Check check) {
     check();
     ::_exit(0);
   }
-  int status = 0;
-  CHECK(::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CHECK(ended_well(child));
 }
 
-// An operation that runs until this goes.
+// An operation that runs until `end`, or until this goes.
 class Pending {
  public:
   Pending(const Table& table, const How& how) : table_(table) {
@@ -39,14 +43,15 @@ class Pending {
       return nullptr;
     });
   }
+  void end() const { ended_ = true; }
   ~Pending() {
-    ended_ = true;
+    end();
     CHECK(table_.wait_all().empty());
   }
 
  private:
   const Table& table_;
-  std::atomic<bool> ended_{false};
+  mutable std::atomic<bool> ended_{false};
 };
 
 std::string refusal(const Table& table, const How& how) {
@@ -122,12 +127,160 @@ void completions_go_on_where_their_operations_do() {
   table.remove(own);
 }
 
+// The child has none of the threads that may just be looking at a variable.
+void threads_that_look_leave_no_lock_behind() {
+  const Table table(2);
+  mx_variable* v = table.variable();
+  table.push({{}, {v}}, kNothing);
+  CHECK(table.wait(v).empty());
+  std::atomic<bool> ended{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      while (!ended) {
+        CHECK(table.version(v) == 1 && table->variable_ready(table.self(), v, 1) != 0);
+        CHECK(table.wait(v).empty());
+      }
+    });
+  }
+  for (int i = 0; i < 50; ++i) {
+    in_a_child(table, [&] {
+      ::alarm(20);  // ends a child that waits for ever
+      CHECK(table.version(v) == 1 && table.wait(v, true).empty());
+      How how{{}, {v}};
+      how.flags = MX_PUSH_INLINE;
+      table.push(how, kNothing);
+      CHECK(table.version(v) == 2);
+      // so are the children of this one
+      in_a_child(table, [&] { CHECK(table.version(v) == 2); });
+    });
+  }
+  ended = true;
+  for (auto& thread : threads) thread.join();
+  table.remove(v);
+}
+
+// A fork that could wait no longer for another thread's: the child has not got that thread, nor its hold.
+void a_hold_of_another_thread_is_none_in_the_child() {
+  for (const bool closes : {false, true}) {
+    const Table table(2);
+    auto& lifecycle = static_cast<Engine*>(table.self())->lifecycle();
+    std::thread([&] { CHECK(lifecycle.hold_for_fork() && (!closes || lifecycle.try_close_for_fork(true))); }).join();
+    CHECK(!lifecycle.try_close_for_fork(true));
+    const pid_t child = ::fork();
+    CHECK(child >= 0);
+    lifecycle.open_after_fork();
+    if (child == 0) {
+      ::alarm(20);
+      table.push({}, kNothing);
+      CHECK(table.wait_all().empty() && lifecycle.hold_for_fork());
+      ::_exit(0);
+    }
+    CHECK(ended_well(child) && !lifecycle.hold_for_fork());  // here it lasts
+  }
+}
+
+#ifndef __SANITIZE_THREAD__  // which starts no thread in the child of a process that has threads
+// The child of a fork that came while other threads waited for everything.
+void waits_for_everything_go_on() {
+  const Table table(2);
+  mx_variable* v = table.variable();
+  {
+    const Pending pending(table, {{}, {v}});
+    std::vector<std::thread> waiters;
+    for (int t = 0; t < 3; ++t) waiters.emplace_back([&] { table.quiet(); });
+    sleep_ms(20);
+    in_a_child(table, [&] {
+      ::alarm(20);
+      for (int i = 0; i < 5; ++i) {
+        table.push({}, [](const mx_run_context&) -> mx_failure* {
+          sleep_ms(2);
+          return nullptr;
+        });
+        CHECK(table.wait_all().empty());
+      }
+    });
+    pending.end();
+    for (auto& thread : waiters) thread.join();
+  }
+  table.remove(v);
+}
+#endif
+
+// A wait asks whether to go on, and what it calls forks, as a handler of a signal may.
+void a_wait_that_forks_ends_in_the_child() {
+  const Table table(2);
+  mx_variable* v = table.variable();
+  auto* const engine = static_cast<Engine*>(table.self());
+  struct Asked {
+    const Table& table;
+    pid_t child = -1;
+    static int32_t fork(void* self) {
+      auto& asked = *static_cast<Asked*>(self);
+      if (asked.child >= 0) return 1;
+      auto& lifecycle = static_cast<Engine*>(asked.table.self())->lifecycle();
+      CHECK(lifecycle.hold_for_fork() && lifecycle.try_close_for_fork(true));
+      asked.child = ::fork();
+      CHECK(asked.child >= 0);
+      lifecycle.open_after_fork();
+      if (asked.child == 0) ::alarm(20);
+      return 1;
+    }
+  };
+  const char* const text = "the operations that use the variable were pending in the parent";
+  for (int way = 0; way < 4; ++way) {
+    auto pending = std::make_unique<Pending>(table, How{{}, {v}});
+    Asked asked{table};
+    mx_error error{};
+    mx_failure* failure = nullptr;
+    int32_t status = MX_OK;
+    std::thread later([&] {  // the parent's wait ends as ever
+      sleep_ms(60);
+      pending->end();
+    });
+    if (way < 2) {
+      status = table->wait_for_variable_while(table.self(), v, way == 0, 1'000'000, &Asked::fork, &asked, &failure,
+                                              &error);
+    } else if (way == 2) {
+      status = table->read_variable_while(table.self(), v, [](void*) {}, nullptr, 1'000'000, &Asked::fork, &asked,
+                                          &failure, &error);
+    } else {
+      mx::engine::VariableWait wait;
+      CHECK(engine->waiting().begin_wait(wait, v, true, &error) == MX_OK);
+      Asked::fork(&asked);
+      if (asked.child != 0) CHECK(engine->waiting().wait_until(wait, mx::engine::deadline(-1)));
+      status = engine->waiting().end_wait(wait, &failure, &error);
+    }
+    if (asked.child == 0) {
+      CHECK(status == MX_ERROR && has(error.message, text));
+      // so does the next one
+      status = table->wait_for_variable(table.self(), v, 1, -1, &failure, &error);
+      CHECK(status == MX_ERROR && has(error.message, text));
+      How here;
+      here.flags = MX_PUSH_INLINE;
+      table.push(here, kNothing);
+      CHECK(table.wait_all().empty());
+      ::_exit(0);
+    }
+    CHECK(status == MX_OK && failure == nullptr && ended_well(asked.child));
+    later.join();
+  }
+  CHECK(table.wait_all().empty());
+  table.remove(v);
+}
+
 }  // namespace
 
 int main() {
   return run({
       {"what was pending", what_was_pending_is_lost},
       {"nothing was pending", nothing_is_lost_where_nothing_was_pending},
+      {"threads that look", threads_that_look_leave_no_lock_behind},
+      {"a hold of another thread", a_hold_of_another_thread_is_none_in_the_child},
+#ifndef __SANITIZE_THREAD__
+      {"waits for everything", waits_for_everything_go_on},
+#endif
+      {"waits that fork", a_wait_that_forks_ends_in_the_child},
       {"completions", completions_go_on_where_their_operations_do},
   });
 }

@@ -73,6 +73,51 @@ void what_was_shut_down_is_not_stopped() {
   CHECK(!stop(table, 1000));
 }
 
+// What runs ends; what waits for a thread, or behind it, never begins.
+void what_is_queued_is_dropped_at_the_shut_down() {
+  for (const int32_t bulk : {0, 4}) {
+    const Table table(1);
+    std::atomic<bool> open{false}, runs{false};
+    std::atomic<int> began{0};
+    auto alive = std::make_shared<int>(0);  // by what was pushed
+    mx_variable *running = table.variable(), *queued = table.variable(), *behind = table.variable();
+    table.push({{}, {running}}, [&](const mx_run_context&) -> mx_failure* {
+      runs = true;
+      while (!open) sleep_ms(1);
+      return nullptr;
+    });
+    while (!runs) sleep_ms(1);
+    const auto never = [&began, alive](const mx_run_context&) -> mx_failure* {
+      ++began;
+      return nullptr;
+    };
+    table->set_bulk_size(table.self(), bulk);
+    for (int i = 0; i < 3; ++i) table.push({{}, {queued}}, never);
+    for (int i = 0; i < 3; ++i) table.push({}, never);
+    table->set_bulk_size(table.self(), 0);
+    How certain{{queued}, {behind}};
+    certain.property = MX_FN_NO_SKIP;
+    table.push(certain, never);
+    table.push({{running}, {}}, never);
+    How first{{}, {}};
+    first.property = MX_FN_CPU_PRIORITIZED;
+    first.reads = {running};
+    table.push(first, never);  // in a pool that is made after the shut-down
+    std::string waited;
+    std::thread waiter([&] { waited = table.wait(behind); });
+    sleep_ms(20);
+    table->notify_shutdown(table.self());
+    waiter.join();
+    CHECK(has(waited, "the engine was shut down before the operation began"));
+    CHECK(table->pending(table.self()) == 3 && alive.use_count() == 4);  // what runs, and two behind it
+    open = true;
+    while (table->pending(table.self()) != 0) sleep_ms(1);
+    CHECK(began == 0 && alive.use_count() == 2);
+    CHECK(table.version(running) == 1 && table.wait(running).empty());
+    for (mx_variable* v : {running, queued, behind}) table.remove(v);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -80,6 +125,7 @@ int main() {
       {"threads end and come back", threads_end_and_come_back},
       {"threads end late", threads_that_end_late_are_told},
       {"something is pending", what_is_pending_keeps_the_threads},
+      {"dropped", what_is_queued_is_dropped_at_the_shut_down},
       {"shut down", what_was_shut_down_is_not_stopped},
   });
 }

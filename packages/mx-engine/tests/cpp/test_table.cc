@@ -161,7 +161,7 @@ void waits_with_a_limit() {
     second = true;
     return nullptr;
   });
-  CHECK(engine->waiting().end_wait(given_up, &failure) == MX_TIMEOUT);
+  CHECK(engine->waiting().end_wait(given_up, &failure, nullptr) == MX_TIMEOUT);
   for (int i = 0; i < 2000 && !second; ++i) sleep_ms(1);
   CHECK(second);
   open = true;
@@ -235,7 +235,7 @@ void a_variable_is_deleted_while_somebody_waits() {
     *open = true;
     if (i % 3 != 0) engine->waiting().wait_until(wait, mx::engine::deadline(i * 100));
     mx_failure* failure = nullptr;
-    const int32_t status = engine->waiting().end_wait(wait, &failure);
+    const int32_t status = engine->waiting().end_wait(wait, &failure, nullptr);
     CHECK(status == MX_OK || status == MX_TIMEOUT);
   }
   CHECK(table.wait_all().empty());
