@@ -3,6 +3,7 @@
 // Every kind of pooling as loops over windows, one plane (batch, channel) at a time.
 #include "pooling/pooling_loops.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -184,10 +185,18 @@ class PoolingBackwardLoops final : public WindowPlan {
   }
 };
 
+// Of one type, which is one of three.
 template <template <class> class Loops>
 PlanPtr make(const Signature& signature, const PoolOptions& options, const Cost& cost) {
-  if (signature.inputs[0].dtype == MX_FLOAT64) return std::make_unique<Loops<double>>(signature, options, cost);
-  if (signature.inputs[0].dtype == MX_BFLOAT16) return std::make_unique<Loops<BFloat16>>(signature, options, cost);
+  const int32_t type = signature.inputs[0].dtype;
+  const auto other = [type](const Spec& spec) { return spec.dtype != type; };
+  if (std::any_of(signature.inputs.begin(), signature.inputs.end(), other) ||
+      std::any_of(signature.outputs.begin(), signature.outputs.end(), other)) {
+    throw Unsupported{};
+  }
+  if (type == MX_FLOAT64) return std::make_unique<Loops<double>>(signature, options, cost);
+  if (type == MX_BFLOAT16) return std::make_unique<Loops<BFloat16>>(signature, options, cost);
+  if (type != MX_FLOAT32) throw Unsupported{};
   return std::make_unique<Loops<float>>(signature, options, cost);
 }
 
@@ -198,6 +207,10 @@ PlanPtr pooling_loops(const Signature& signature, const PoolOptions& options, co
 }
 
 PlanPtr pooling_backward_loops(const Signature& signature, const PoolOptions& options, const Cost& cost) {
+  if (signature.outputs[0].shape != signature.inputs[1].shape ||
+      signature.inputs[2].shape != signature.inputs[0].shape) {
+    throw Unsupported{};
+  }
   return make<PoolingBackwardLoops>(signature, options, cost);
 }
 
