@@ -28,7 +28,7 @@ def near(expected: Any) -> Any:
     """What is equal to a recorded value but for the last digits."""
     if isinstance(expected, list):
         return [near(each) for each in expected]
-    return pytest.approx(expected, rel=1e-4, abs=1e-5) if isinstance(expected, float) else expected
+    return pytest.approx(expected, rel=1e-4, abs=2e-5) if isinstance(expected, float) else expected
 
 
 def numbers(event: list[Any]) -> list[Any]:

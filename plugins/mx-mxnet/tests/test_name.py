@@ -109,7 +109,7 @@ def test_versions_are_those_of_the_interface_and_of_mx() -> None:
 
 @pytest.mark.parametrize(
     "statement",
-    ["import mxnet.rtc", "from mxnet import rtc", "from mxnet.numpy import random", "import mxnet.numpy"],
+    ["from mxnet.numpy import random", "import mxnet.numpy"],
 )
 def test_what_is_absent_is_told(statement: str) -> None:
     with pytest.raises(ImportError, match="is not implemented; see the guide"):

@@ -297,6 +297,7 @@ class Alone(Operator):
 
     name = "test_alone"
     arguments = ("data",)
+    differentiable = False
 
     def infer_shape(self, p: Any, s: Any) -> None:
         s.unify(["data", "output"])

@@ -8,6 +8,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from mx_core import plugins
 from mx_core.errors import MXNetError, PluginError
 from mx_core.plugins import specs
 from mx_core.plugins.registries import Entry
@@ -23,6 +24,7 @@ from mx_core.testing.checks.result import (
     run_contract,
     run_made,
 )
+from mx_core.testing.checks.services import is_present
 
 #: what is checked of what training uses, and the module and function that do
 _TRAINED = {
@@ -101,6 +103,11 @@ def check_store(entry: Entry) -> Iterator[Result]:
         yield Result(name_of(entry), "contract of stores", None, "mx-ndarray is not installed")
         return
 
+    devices = plugins.registry("devices")
+    for device in devices.names():
+        if devices.get(device).distribution == entry.distribution and not is_present(device):
+            yield Result(name_of(entry), "contract of stores", None, f"there is no {device} here")
+            return
     wanted = entry.name.partition("@")[0]  # without the engine
     if "dist" in wanted:
         try:
