@@ -16,7 +16,7 @@ from testkit import allocations
 #: caches, tags and names do without
 WORK = {
     "bind": (24, 0.9), "infer": (16, 0.9), "save": (4, 0.9), "load": (4, 0.9), "symbol": (24, 0.9),
-    "record": (16, 0.9), "dots": (8, 0.9), "operations": (8, 0.4), "memory": (8, 0.4),
+    "record": (16, 0.9), "dots": (8, 0.9), "operations": (12, 0.4), "memory": (8, 0.4),
 }  # fmt: skip
 
 
