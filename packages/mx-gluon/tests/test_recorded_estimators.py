@@ -24,11 +24,17 @@ MX = SimpleNamespace(gluon=mx_gluon, nd=nd, metric=metric, cpu=cpu)
 NUMBER = re.compile(r"\d+\.\d+")
 
 
-def near(expected: Any) -> Any:
-    """What is equal to a recorded value but for the last digits."""
+#: absolute differences from the record, where sums in another order make more than 1e-5 in the end
+ROUNDED = {"best": 2e-5}
+
+
+def near(expected: Any, name: str) -> Any:
+    """What is equal to a recorded value of a program but for the last digits."""
     if isinstance(expected, list):
-        return [near(each) for each in expected]
-    return pytest.approx(expected, rel=1e-4, abs=2e-5) if isinstance(expected, float) else expected
+        return [near(each, name) for each in expected]
+    if not isinstance(expected, float):
+        return expected
+    return pytest.approx(expected, rel=1e-4, abs=ROUNDED.get(name, 1e-5))
 
 
 def numbers(event: list[Any]) -> list[Any]:
@@ -48,7 +54,7 @@ def test_a_training_is_seen_as_mxnet_recorded_it(name: str, tmp_path: Path) -> N
             assert here[:3] == there[:3]
             assert here[3] == pytest.approx(there[3], rel=1e-3, abs=2e-4)
         else:
-            assert here == near(there)
+            assert here == near(there, name)
     assert len(found) == len(expected)
 
 
