@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "mx_core/abi.h"
+#include "chunks.hpp"
 #include "mx_core/types.hpp"
 #include "simd.hpp"
 #include "sum.hpp"
@@ -13,63 +13,8 @@
 namespace mx::kv {
 namespace {
 
-constexpr size_t kLine = 64;            // bytes: parts begin at multiples
 constexpr size_t kPace = 2;             // chunks that a worker may have written before the others are with it
 constexpr int64_t kPatience = 50'000;   // nanoseconds that it waits for them then
-constexpr size_t kStream = 1 << 20;     // bytes of an item from which its targets are written past the caches
-
-static_assert(Window::kChunk % kLine == 0);
-
-// Some bytes of an item in a chunk.
-struct Piece {
-  size_t item;
-  size_t from;   // in the item
-  size_t bytes;
-  size_t at;     // in the chunk
-  bool last;     // of the item
-};
-
-struct Chunk {
-  Kind kind;
-  int32_t dtype;
-  size_t bytes;
-  std::vector<Piece> pieces;
-};
-
-// Items one behind the other; those that are not added as they are have chunks of their own.
-std::vector<Chunk> chunks_of(const std::vector<Item>& items) {
-  std::vector<Chunk> chunks;
-  for (size_t i = 0; i < items.size(); ++i) {
-    const Item& item = items[i];
-    for (size_t from = 0; from < item.bytes;) {
-      const size_t filled = chunks.empty() ? 0 : (chunks.back().bytes + kLine - 1) / kLine * kLine;
-      const bool joins = !chunks.empty() && item.kind == Kind::kSum && chunks.back().kind == Kind::kSum &&
-                         chunks.back().dtype == item.dtype && filled < Window::kChunk;
-      if (!joins) chunks.push_back({item.kind, item.dtype, 0, {}});
-      const size_t at = joins ? filled : 0;
-      const size_t bytes = std::min(item.bytes - from, Window::kChunk - at);
-      chunks.back().pieces.push_back({i, from, bytes, at, from + bytes == item.bytes});
-      chunks.back().bytes = at + bytes;
-      from += bytes;
-    }
-  }
-  return chunks;
-}
-
-// Writes the sum of sources to all targets, each of which may be one of the sources; those from number `cached` on past
-// the caches.
-void add(int32_t dtype, const std::vector<const void*>& sources, const std::vector<void*>& targets, size_t bytes,
-         size_t cached) {
-  if (dtype == MX_BOOL) {
-    for (size_t i = 0; i < bytes; ++i) {
-      bool any = false;
-      for (const void* source : sources) any = any || static_cast<const char*>(source)[i] != 0;
-      for (void* target : targets) static_cast<char*>(target)[i] = any ? 1 : 0;
-    }
-    return;
-  }
-  sum_unfenced(dtype, sources, targets, 0, static_cast<int64_t>(bytes / item_size(dtype)), cached);
-}
 
 // Takes chunks through the window: each worker writes what the others are to add, adds its own part of what the others
 // have written, and takes the sums of the other parts.  It does what is possible, the last of these first: where workers
@@ -78,8 +23,8 @@ void add(int32_t dtype, const std::vector<const void*>& sources, const std::vect
 class Passage {
  public:
   Passage(Window& window, const std::vector<Item>& items, const std::function<void(size_t)>& done)
-      : window_(window), items_(items), done_(done), chunks_(chunks_of(items)), first_(window.chunks()),
-        rank_(window.rank()), workers_(window.workers()) {}
+      : window_(window), items_(items), done_(done), chunks_(chunks_of(items, Window::kChunk, Window::kChunk)),
+        first_(window.chunks()), rank_(window.rank()), workers_(window.workers()), adder_(items) {}
 
   bool run() {
     const auto closer = [this] { return can_take() || can_add(); };
@@ -108,20 +53,7 @@ class Passage {
   }
 
  private:
-  // Where a worker's part of so many bytes begins; that of `workers_` is their end.
-  size_t begin_of(int64_t worker, size_t bytes) const noexcept {
-    if (worker == workers_) return bytes;
-    return bytes / kLine * static_cast<size_t>(worker) / static_cast<size_t>(workers_) * kLine;
-  }
-
-  // Calls body(piece, begin, end) for what pieces have in [begin, end) of a chunk.
-  template <class Body>
-  static void each(const Chunk& chunk, size_t begin, size_t end, Body&& body) {
-    for (const Piece& piece : chunk.pieces) {
-      const size_t from = std::max(begin, piece.at), to = std::min(end, piece.at + piece.bytes);
-      if (from < to) body(piece, from, to);
-    }
-  }
+  size_t begin_of(int64_t worker, size_t bytes) const noexcept { return kv::begin_of(worker, workers_, bytes); }
 
   bool can_write() const noexcept { return written_ < chunks_.size() && window_.has_free(Slot::kTerms); }
   bool can_add() const noexcept {
@@ -141,8 +73,8 @@ class Passage {
         const auto copy = [&](const Piece& p, size_t from, size_t to) {
           std::memcpy(slot + from, items_[p.item].send + p.from + (from - p.at), to - from);
         };
-        each(chunk, 0, begin_of(rank_, chunk.bytes), copy);
-        each(chunk, begin_of(rank_ + 1, chunk.bytes), chunk.bytes, copy);
+        chunk.each(0, begin_of(rank_, chunk.bytes), copy);
+        chunk.each(begin_of(rank_ + 1, chunk.bytes), chunk.bytes, copy);
         break;
       }
       case Kind::kFirst:
@@ -166,7 +98,7 @@ class Passage {
       case Kind::kSum: add_own(chunk, number); break;
       case Kind::kFirst: {
         const int64_t root = items_[piece.item].root;
-        deliver(piece, 0, piece.bytes, terms(root, number), rank_ == root ? 1 : 0);
+        adder_.deliver(piece, 0, piece.bytes, terms(root, number), rank_ == root ? 1 : 0);
         break;
       }
       case Kind::kCodes: expand_all(piece, number); break;
@@ -181,16 +113,14 @@ class Passage {
   void add_own(const Chunk& chunk, uint64_t number) {
     const size_t begin = begin_of(rank_, chunk.bytes);
     char* sums = window_.memory(Slot::kSums, rank_, number);
-    each(chunk, begin, begin_of(rank_ + 1, chunk.bytes), [&](const Piece& piece, size_t from, size_t to) {
+    chunk.each(begin, begin_of(rank_ + 1, chunk.bytes), [&](const Piece& piece, size_t from, size_t to) {
       const size_t offset = from - piece.at;
       sources_.clear();
       for (int64_t worker = 0; worker < workers_; ++worker) {
         const char* mine = items_[piece.item].send + piece.from + offset;
         sources_.push_back(worker == rank_ ? mine : terms(worker, number) + from);
       }
-      targets_.assign(1, sums + (from - begin));  // from where the others take them
-      find_targets(piece, offset, 0);
-      add(chunk.dtype, sources_, targets_, to - from, streams(piece) ? 1 : targets_.size());
+      adder_.add(piece, offset, to - from, sources_, sums + (from - begin), 0, 1);  // from where the others take them
     });
   }
 
@@ -202,7 +132,7 @@ class Passage {
       expander(reinterpret_cast<const uint8_t*>(terms(worker, number)), to,
                static_cast<int64_t>(piece.bytes / sizeof(float)), worker > 0);
     }
-    deliver(piece, 0, piece.bytes, reinterpret_cast<const char*>(to), 1);
+    adder_.deliver(piece, 0, piece.bytes, reinterpret_cast<const char*>(to), 1);
   }
 
   void take() {
@@ -211,8 +141,9 @@ class Passage {
     for (int64_t worker = 0; worker < workers_ && chunk.kind == Kind::kSum; ++worker) {
       if (worker == rank_) continue;
       const size_t begin = begin_of(worker, chunk.bytes);
-      each(chunk, begin, begin_of(worker + 1, chunk.bytes), [&](const Piece& piece, size_t from, size_t to) {
-        deliver(piece, from - piece.at, to - from, window_.memory(Slot::kSums, worker, number) + (from - begin), 0);
+      chunk.each(begin, begin_of(worker + 1, chunk.bytes), [&](const Piece& piece, size_t from, size_t to) {
+        const char* sums = window_.memory(Slot::kSums, worker, number) + (from - begin);
+        adder_.deliver(piece, from - piece.at, to - from, sums, 0);
       });
     }
     fence_streams();  // of this chunk's sums, too: what is complete may be read
@@ -223,25 +154,6 @@ class Passage {
     }
   }
 
-  bool streams(const Piece& piece) const noexcept { return items_[piece.item].bytes >= kStream; }
-
-  // Notes the targets of an item, from the n-th on, at so many bytes of a piece.
-  void find_targets(const Piece& piece, size_t offset, size_t n) {
-    const Item& item = items_[piece.item];
-    for (; n < item.targets.size(); ++n) {
-      targets_.push_back(static_cast<char*>(item.targets[n]) + piece.from + offset);
-    }
-  }
-
-  // Copies there what belongs there.
-  void deliver(const Piece& piece, size_t offset, size_t bytes, const char* from, size_t n) {
-    targets_.clear();
-    find_targets(piece, offset, n);
-    if (targets_.empty()) return;
-    sources_.assign(1, from);
-    sum_unfenced(MX_UINT8, sources_, targets_, 0, static_cast<int64_t>(bytes), streams(piece) ? 0 : targets_.size());
-  }
-
   Window& window_;
   const std::vector<Item>& items_;
   const std::function<void(size_t)>& done_;
@@ -250,8 +162,8 @@ class Passage {
   const int64_t rank_, workers_;
   size_t written_ = 0, added_ = 0, taken_ = 0;  // chunks
   size_t next_ = 0;                             // item that is not complete
+  Adder adder_;
   std::vector<const void*> sources_;
-  std::vector<void*> targets_;
 };
 
 }  // namespace
