@@ -10,10 +10,13 @@ from typing import Any
 
 from mx_core import plugins
 from mx_core.errors import UnknownOperatorError
+from mx_core.exits import exits_refused
 from mx_core.forks import FirstUseLock, first_use
+from mx_core.imports import import_by_name
 from mx_core.operator.declaration import Operator, check_name
 from mx_core.operator.refusal import Refusal
 from mx_core.operator.table import Table
+from mx_core.signals import let_pass
 
 _lock = FirstUseLock()
 _table: Table | None = None
@@ -42,11 +45,26 @@ def _load() -> Table:
 
 def _bring(name: str) -> Operator[Any] | None:
     """Makes an operator whose module is imported when it is asked for."""
+    _import_modules(name)
     with first_use, _lock:
         table = _get()
         if name in table.later:
             table.bring(name)
         return table.made.get(name)
+
+
+def _import_modules(name: str) -> None:
+    """Imports the modules of an operator without the lock, which another thread may need that imports one of them."""
+    with _lock:
+        modules = _get().modules(name)
+    for module in modules:
+        try:
+            with first_use, exits_refused(f"the import of {module!r}"):
+                import_by_name(module)
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:  # said by who makes the operator
+            let_pass(error)
 
 
 def _higher_derivative(name: str) -> Operator[Any] | None:

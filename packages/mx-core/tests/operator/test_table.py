@@ -117,6 +117,47 @@ def test_an_operator_that_the_module_has_not_is_set_aside(package: Path) -> None
         assert operators.find("late_0") is None
 
 
+def test_a_module_may_ask_for_operators_while_it_is_imported(package: Path) -> None:
+    early = "EARLY = operators.find('late_doubled')\n\nclass Unchanged"
+    source = "from mx_core import operators\n" + FIRST.replace("class Unchanged", early)
+    source += "\nLATE = operators.get('late_unchanged')\n"
+    (package / "first.py").write_text(source)
+    importlib.invalidate_caches()
+    assert operators.get("_backward_late_doubled").backward_of is operators.get("late_twice")
+    module = sys.modules["late_ops.first"]
+    assert operators.get("late_doubled") is module.EARLY  # type: ignore[attr-defined]
+    assert operators.get("late_unchanged") is module.LATE  # type: ignore[attr-defined]
+    assert plugins.faults() == ()
+
+
+def test_a_module_that_does_not_declare_the_operator_yet_may_ask_for_it(package: Path) -> None:
+    source = "from mx_core import operators\nNONE = operators.find('late_doubled')\n" + FIRST
+    (package / "first.py").write_text(source)
+    importlib.invalidate_caches()
+    found = importlib.import_module("late_ops.first")
+    assert found.NONE is None and operators.get("late_doubled").name == "late_doubled"
+    assert plugins.faults() == ()
+
+
+def test_a_thread_that_imports_the_module_may_ask_while_another_one_waits_for_it(package: Path) -> None:
+    import threading
+
+    source = (
+        "import time\nfrom mx_core import operators\ntime.sleep(0.3)\nZERO = operators.get('late_0')\n"
+        + FIRST
+    )
+    (package / "first.py").write_text(source)
+    importlib.invalidate_caches()
+    operators.names()
+    importing = threading.Thread(target=importlib.import_module, args=("late_ops.first",))
+    importing.start()
+    while "late_ops.first" not in sys.modules:
+        pass
+    found = operators.get("late_twice")
+    importing.join(20)
+    assert not importing.is_alive() and found.name == "late_doubled" and plugins.faults() == ()
+
+
 def test_what_the_machine_refuses_is_tried_again(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     operators.names()
     calls: list[str] = []

@@ -65,23 +65,23 @@ class Table:
     def bring(self, *names: str) -> None:
         """Makes operators that were to be made later, and all that have a name in common with them.
 
-        Again, if an exception has ended it before.
+        Again, if an exception has ended it before, or the import of their module goes on.
 
         Raises
         ------
         OSError, MemoryError  the machine does not let a module be imported now
         """
-        modules = self._modules(*names)
-        for module in modules:
-            self._import(module, self._entries[module])
-        for module in modules:
-            for entry in self._entries.pop(module):
+        modules = self.modules(*names)
+        whole = [module for module in modules if self._import(module, self._entries.get(module, []))]
+        for module in whole:
+            for entry in self._entries.pop(module, ()):  # a module may have asked for its own operators
                 for name in entry.value.names:
                     self.later.pop(name, None)
-        for name in names:
-            self.later.pop(name, None)
+        if whole == modules:
+            for name in names:
+                self.later.pop(name, None)
 
-    def _modules(self, *names: str) -> list[str]:
+    def modules(self, *names: str) -> list[str]:
         """Those that say something about names, and about the names of what these bring, in order of registration."""
         found: set[str] = set()
         wanted = list(names)
@@ -92,18 +92,23 @@ class Table:
                     wanted += [name for entry in self._entries.get(module, ()) for name in entry.value.names]
         return [module for module in self._entries if module in found]
 
-    def _import(self, module: str, entries: list[Entry]) -> None:
+    def _import(self, module: str, entries: list[Entry]) -> bool:
+        """Makes what a module declares; False if it is still being imported, by this thread, and may declare more."""
         try:
             with exits_refused(f"the import of {module!r}"):
-                classes = {cls.name: cls for cls in members(import_by_name(module)) if has_name(cls)}
+                brought = import_by_name(module)
         except (OSError, MemoryError):
             raise
         except Exception as error:
             for entry in entries:
                 set_aside(entry, error)
-            return
+            return True
+        whole = not getattr(brought.__spec__, "_initializing", False)
+        classes = {cls.name: cls for cls in members(brought) if has_name(cls)}
         for entry in entries:
-            self._make(entry, classes.get(entry.name))
+            if whole or entry.name in classes:
+                self._make(entry, classes.get(entry.name))
+        return whole
 
     def _make(self, entry: Entry, declared: type[Operator[Any]] | None) -> None:
         try:
