@@ -90,6 +90,32 @@ def test_mutual_inference() -> None:
     assert inputs[1] == (2, 5)
 
 
+@pytest.mark.parametrize(
+    ("op", "attrs", "data", "part", "output", "wrong"),
+    [
+        ("FullyConnected", {"num_hidden": 4, "no_bias": True}, (3, 5), (-1, 5), (3, 4), (2, 4)),
+        ("FullyConnected", {"num_hidden": 4, "no_bias": True, "flatten": False}, (3, 5), (3, -1), (3, 4), (3, 5)),
+        ("Convolution", {"kernel": (3,), "num_filter": 4, "no_bias": True}, (2, 5, 7), (-1, 5, -1), (2, 4, 5), (2, 4, 4)),
+        ("Pooling", {"kernel": (3,)}, (2, 5, 7), (-1, 5, 7), (2, 5, 5), (1, 5, 5)),
+    ],
+)  # fmt: skip
+def test_the_output_tells_what_is_unknown_of_data_and_contradicts_what_is_known(
+    op: str,
+    attrs: dict[str, object],
+    data: tuple[int, ...],
+    part: tuple[int, ...],
+    output: tuple[int, ...],
+    wrong: tuple[int, ...],
+) -> None:
+    declared = operators.get(op)
+    p = declared.Param.parse(attrs, op=op)
+    rest = [None] * (len(declared.inputs(p)) - 1)
+    weight = infer_shapes(declared, p, [data, *rest])[0][1:]
+    assert infer_shapes(declared, p, [part, *weight], [output]) == ((data, *weight), (output,))
+    with pytest.raises(ShapeError, match=f"{op}.* output: expected shape"):
+        infer_shapes(declared, p, [data, *weight], [wrong])
+
+
 def test_random_operators_repeat_for_the_same_counter() -> None:
     from mx_core.operator import ReferenceContext
 

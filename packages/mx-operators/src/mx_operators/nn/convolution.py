@@ -134,6 +134,8 @@ class Convolution(Biased[ConvolutionParam]):
         extents = checked_extents(p, data, spatial, s)
         out = (data[0], *extents, p.num_filter) if last else (data[0], p.num_filter, *extents)
         s.assign("output", out)
+        if -1 not in data:
+            return
         known = s.ranked("output")
         found = in_extents(p, known[1:-1] if last else known[2:])
         s.assign("data", (known[0], *found, c) if last else (known[0], c, *found))

@@ -59,6 +59,8 @@ class FullyConnected(Biased[FullyConnectedParam]):
         s.assign("weight", (p.num_hidden, depth))
         lead = data[:1] if p.flatten else data[:-1]
         s.assign("output", (*lead, p.num_hidden))
+        if -1 not in data:
+            return
         known = s.ranked("output")
         tail = _completed(data[1:] if p.flatten else data[-1:], s.ranked("weight")[1])
         s.assign("data", (*known[: len(lead)], *tail))

@@ -163,7 +163,8 @@ class Pooling(Operator[PoolingParam]):
             raise s.error(f"kernel {p.kernel} is larger than the padded data {data}, pad {p.pad}")
         out = (data[0], *extents, data[-1]) if last else (*data[:2], *extents)
         s.assign("output", out)
-        s.assign("data", (s.ranked("output")[0], *data[1:]))
+        if data[0] < 0:
+            s.assign("data", (s.ranked("output")[0], *data[1:]))
 
     def reference(self, p: PoolingParam, inputs: Arrays, ctx: ReferenceContext) -> Arrays:
         x = wide(inputs[0])
