@@ -41,9 +41,9 @@ COLLECTIONS = ("mx.operator", "mx_io.io", "mx_ndarray.nd", "mx_symbol.sym")
 def members(name: str) -> dict[str, Any]:
     """Classes and functions that `mx.NAME` offers; those generated from operators have pages of their own."""
     module = getattr_path(name)
-    public = [*getattr(module, "__all__", ()), *dir(module)]
+    stated = vars(module).get("__all__", ())  # not those that are made for `import *`
+    public = [*stated, *dir(module)]
     found = {key: getattr(module, key) for key in dict.fromkeys(public) if not key.startswith("_")}
-    stated = set(getattr(module, "__all__", ()))
     pages = operator_names() if name in ("nd", "sym") else frozenset()
     return {
         key: value

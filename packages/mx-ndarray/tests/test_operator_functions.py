@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 from typing import Any
 
 import pytest
@@ -33,6 +35,25 @@ def test_functions_appear_and_vanish_with_their_operator() -> None:
         assert "newcomer" in dir(nd.contrib)
     assert not hasattr(nd, "newcomer")
     assert "newcomer" not in dir(nd)
+
+
+def test_import_star_brings_the_functions() -> None:
+    found: dict[str, Any] = {}
+    with operators.temporary(Newcomer):
+        exec("from mx_ndarray.nd import *", found)
+        exec("from mx_ndarray.nd.contrib import *", found)
+    assert (
+        found["Convolution"] is nd.Convolution and found["zeros"] is nd.zeros and found["linalg"] is nd.linalg
+    )
+    assert found["box_nms"] is nd.contrib.box_nms and found["newcomer"].__name__ == "_contrib_newcomer"
+    assert not [name for name in found if name.startswith("_") and name != "__builtins__"]
+
+
+def test_copies_of_functions_are_the_functions() -> None:
+    for each in (nd.Convolution, nd.contrib.box_nms, nd.random.uniform):
+        assert copy.copy(each) is each and copy.deepcopy([each])[0] is each
+    for each in (nd.Convolution, nd.random.uniform):
+        assert pickle.loads(pickle.dumps(each)) is each
 
 
 def test_functions_document_themselves() -> None:

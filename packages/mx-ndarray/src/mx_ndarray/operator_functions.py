@@ -7,6 +7,7 @@ vanishes with it.
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import sys
 from collections.abc import Callable, Mapping
@@ -26,6 +27,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 _own: dict[str, Callable[..., Any]] = {}  # functions that take the place of those that would be made
 _made: dict[str, tuple[Operator, Callable[..., NDArray]]] = {}
 _undo: list[Callable[[], object]] = []
+
+
+def _own_name(function: Any) -> str:
+    """What a copy of a function is made by: its name, as that of a function of Python, so that it is the same one."""
+    return str(function.__qualname__)
+
+
+for _kind in (_core.OperatorFunction, _core.NativeFunction):
+    copyreg.pickle(_kind, _own_name)
 
 
 def served_natively(function: F) -> F:
@@ -118,6 +128,9 @@ def namespace(
         return internal if name.startswith("_") else public
 
     def attribute(name: str) -> Any:
+        if name == "__all__":  # of `import *`; what a plug-in has not got right is not there
+            space = sys.modules[module]
+            return [each for each in names() if not each.startswith("_") and hasattr(space, each)]
         if name.startswith("__"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         if name in absent:

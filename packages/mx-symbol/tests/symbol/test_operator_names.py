@@ -43,3 +43,15 @@ def test_names_that_a_monitor_shows(name: str) -> None:
     [node] = {entry.node for entry in getattr(space, name)(*given, name="op", **case["attrs"]).entries}
     names = monitored_input_names(node)
     assert list(names[: len(MONITORED[name])]) == MONITORED[name]
+
+
+def test_import_star_brings_the_functions() -> None:
+    found: dict[str, Any] = {}
+    exec("from mx_symbol.sym import *", found)
+    made = found["Convolution"](kernel=(3, 3), num_filter=2, name="made")
+    assert made.list_arguments() == ["made_data", "made_weight", "made_bias"]
+    assert found["var"] is sym.var and found["linalg"] is sym.linalg
+    exec("from mx_symbol.sym.contrib import *", found)
+    assert "box_nms" in found and not [
+        name for name in found if name.startswith("_") and name != "__builtins__"
+    ]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,9 @@ def namespace(module: str, space: str, own: Iterable[str] = ()) -> tuple[Lookup,
     """
 
     def attribute(name: str) -> Any:
+        if name == "__all__":  # of `import *`; what a plug-in has not got right is not there
+            whole = sys.modules[module]
+            return [each for each in offered() if not each.startswith("_") and hasattr(whole, each)]
         if space == "" and name in SUBSPACES:
             return import_by_name(f"{module}.{name}")
         return find(module, space, name)
