@@ -50,6 +50,7 @@ class Account {
   void release() noexcept { allocator_->release(); }
   mx_storage_stats stats() noexcept;
   AllocatorCounts counts() noexcept;
+  Allocator& allocator() noexcept { return *allocator_; }
   void reset_peak() noexcept;
   void set_limit(uint64_t bytes) noexcept;
   // Calls visit(tag, bytes) for every tag that ever held memory.

@@ -9,6 +9,8 @@
 
 namespace mx::storage {
 
+class SharedPages;
+
 struct AllocatorCounts {
   uint64_t pooled = 0;       // bytes kept for reuse
   uint64_t allocations = 0;  // calls of alloc
@@ -40,6 +42,10 @@ class Allocator {
   // as both together would exceed `bytes`.
   virtual void set_bound(uint64_t bytes) noexcept = 0;
   virtual AllocatorCounts counts() noexcept = 0;
+  // What other processes may map of this memory; NULL: nothing.
+  virtual SharedPages* shared_pages() noexcept { return nullptr; }
+  // Where a block in use lies in the file of `shared_pages`, see there; -1: not there.
+  virtual int64_t share(void*) noexcept { return -1; }
 };
 
 // No pool: malloc and mmap.

@@ -141,6 +141,10 @@ class PyManager {
     const mx_shared_api* table = manager_->shared_table();
     return table == nullptr ? py::none() : py::object(capsule_of(manager_, table, MX_SHARED_CAPSULE));
   }
+  py::object sharing_capsule() const {
+    const mx_shared_api* table = manager_->sharing_table();
+    return table == nullptr ? py::none() : py::object(capsule_of(manager_, table, MX_SHARED_CAPSULE));
+  }
   const std::string& name() const noexcept { return name_; }
 
   py::object alloc(const py::object& nbytes, const py::object& context, const py::object& tag) {
@@ -289,6 +293,9 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
            py::arg("large_size") = Rounding().large, py::arg("linear_cutoff") = Rounding().cutoff)
       .def_property_readonly("shared_capsule", &PyManager::shared_capsule,
            "The C table `mx.shared.v1`; None where the memory is not shared.")
+      .def_property_readonly("sharing_capsule", &PyManager::sharing_capsule,
+           "The C table `mx.shared.v1` for large blocks of `cpu(0)`, which are shared once `segment` is asked for them; "
+           "None where the pool is not `\"pooled\"`.")
       .def("listen", &PyManager::listen, py::arg("capacity"),
            "Notes every allocation and release from now on, `capacity` at most; 0 ends it.")
       .def("events", &PyManager::events,

@@ -151,6 +151,7 @@ bool LargePool::keep(void* data) noexcept {
 void LargePool::unmap(void* data) noexcept {
   const auto found = sizes_.find(data);
   footprint_ -= found->second;
+  shared_.forget(data);
   unmap_pages(data, found->second);
   sizes_.erase(found);
 }
@@ -173,6 +174,7 @@ void LargePool::shrink_locked(uint64_t footprint) noexcept {
     const auto oldest = by_age_.begin();
     const auto block = free_.find(oldest->second);
     const size_t pages = block->first.first;
+    shared_.forget(block->second);
     unmap_pages(block->second, pages);
     sizes_.erase(block->second);
     free_.erase(block);
@@ -180,6 +182,17 @@ void LargePool::shrink_locked(uint64_t footprint) noexcept {
     footprint_ -= pages;
     pooled_ -= pages;
   }
+}
+
+int64_t LargePool::share(void* data) noexcept {
+  size_t pages = 0;
+  {
+    const Guard lock(mutex_);
+    const auto found = sizes_.find(data);
+    if (found == sizes_.end()) return -1;
+    pages = found->second;
+  }
+  return shared_.share(data, pages);  // the block is the caller's: it stays
 }
 
 uint64_t LargePool::footprint() noexcept {

@@ -4,7 +4,7 @@
 // a request when at most an eighth of it would be lost.  Each thread keeps the last few it freed for its next
 // requests of the same size; they go back to the pool when a request finds nothing else.
 //
-// Locks, in this order: the pool's, a cache's.
+// Locks, in this order: the pool's, a cache's; the pool's, that of shared pages.
 #pragma once
 
 #include <atomic>
@@ -18,6 +18,7 @@
 #include "allocator.hpp"
 #include "flag.hpp"
 #include "registry.hpp"
+#include "shared_pages.hpp"
 
 namespace mx::storage {
 
@@ -70,6 +71,9 @@ class LargePool {
   uint64_t bound() const noexcept { return bound_.load(std::memory_order_relaxed); }
   uint64_t footprint() noexcept;
   AllocatorCounts counts() noexcept;
+  // See SharedPages.  A block that was shared stays so when it is recycled.
+  SharedPages& shared_pages() noexcept { return shared_; }
+  int64_t share(void* data) noexcept;
 
  private:
   // Size and, of equal ones, the one freed last first.
@@ -94,6 +98,7 @@ class LargePool {
   uint64_t allocations_ = 0;  // that no cache answered
   uint64_t hits_ = 0;         // of these
   uint64_t visits_ = 0;       // to this lock
+  SharedPages shared_;        // has a lock of its own
 };
 
 }  // namespace mx::storage

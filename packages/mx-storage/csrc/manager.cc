@@ -5,6 +5,7 @@
 
 #include "mx_core/failure.hpp"
 #include "mx_core/storage_table.hpp"
+#include "shared_pages.hpp"
 
 namespace mx::storage {
 namespace {
@@ -30,6 +31,7 @@ std::unique_ptr<Allocator> make_allocator(PoolType type, const Rounding& roundin
 
 Manager::Manager(PoolType type, const Rounding& rounding)
     : type_(type), rounding_(rounding), table_(storage_table(this)) {
+  fill_sharing_table();
   if (type == PoolType::kShared) {
     auto allocator = std::make_unique<SharedAllocator>();
     shared_ = allocator.get();
@@ -51,6 +53,33 @@ void Manager::fill_shared_table() noexcept {
       manager.shared_account_->adopt(bytes, tag, [&] { return manager.shared_->attach(fd, bytes); }, block);
     });
   };
+}
+
+void Manager::fill_sharing_table() noexcept {
+  mx_shared_api& t = sharing_table_;
+  t.head = {sizeof t, MX_SHARED_MAJOR, MX_SHARED_MINOR};
+  t.self = this;
+  t.segment = [](void* self, const void* data, mx_segment* segment, mx_error* error) {
+    return guarded(error, [&] { *segment = of(self).share(data); });
+  };
+  t.attach = [](void*, int32_t, uint64_t, const char*, mx_block*, mx_error* error) {
+    return guarded(error, [] { throw Error(MX_ERROR_UNSUPPORTED, "[storage] cpu(0) has no segments of others"); });
+  };
+}
+
+const mx_shared_api* Manager::sharing_table() noexcept {
+  return type_ == PoolType::kPooled ? &sharing_table_ : nullptr;
+}
+
+mx_segment Manager::share(const void* data) {
+  Allocator& allocator = account({MX_CPU, 0}).allocator();
+  mx_segment found = allocator.shared_pages()->file();
+  if (found.fd < 0) throw Error(MX_ERROR_MEMORY, "[storage] the system has no anonymous file");
+  if (data == nullptr) return found;
+  const int64_t offset = allocator.share(const_cast<void*>(data));
+  if (offset < 0) throw Error(MX_ERROR_VALUE, "[storage] this memory is no large block of cpu(0), or cannot be shared");
+  found.offset = static_cast<uint64_t>(offset);
+  return found;
 }
 
 Manager::~Manager() {

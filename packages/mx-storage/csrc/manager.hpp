@@ -28,12 +28,17 @@ class Manager {
   EventLog& events() noexcept { return events_; }
   // NULL where the memory is not shared.
   const mx_shared_api* shared_table() const noexcept { return shared_ == nullptr ? nullptr : &shared_table_; }
+  // The same for memory of cpu(0), of which a block is shared by asking for its segment: `segment` of NULL is the file
+  // in which all of them lie, `attach` is refused.  NULL where the allocator cannot do that.
+  const mx_shared_api* sharing_table() noexcept;
 
  private:
   static constexpr int32_t kIds = 64;
   Account& open(mx_context context);
 
   void fill_shared_table() noexcept;
+  void fill_sharing_table() noexcept;
+  mx_segment share(const void* data);
 
   const PoolType type_;
   const Rounding rounding_;
@@ -43,7 +48,7 @@ class Manager {
   std::atomic<Account*> plain_[kIds] = {};
   std::atomic<Account*> pinned_[kIds] = {};
   const mx_storage_api table_;
-  mx_shared_api shared_table_{};
+  mx_shared_api shared_table_{}, sharing_table_{};
 };
 
 }  // namespace mx::storage

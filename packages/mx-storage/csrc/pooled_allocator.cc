@@ -37,6 +37,8 @@ class PooledAllocator final : public Allocator {
     small_.release();
     large_.shrink(0);
   }
+  SharedPages* shared_pages() noexcept override { return &large_.shared_pages(); }
+  int64_t share(void* data) noexcept override { return large_.share(data); }
   void set_bound(uint64_t bytes) noexcept override { large_.set_bound(bytes); }
   AllocatorCounts counts() noexcept override {
     const AllocatorCounts small = small_.counts(), large = large_.counts();

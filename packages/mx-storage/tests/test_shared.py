@@ -152,6 +152,8 @@ def test_other_memory_has_no_name(manager):
         manager.segment(0x1000)
     plain = StorageManager("plain")
     assert plain.shared_capsule is None
+    assert plain.sharing_capsule is not None
+    assert StorageManager("naive", pool="naive").sharing_capsule is None
     with pytest.raises(NoKernelError, match="has no memory shared"):
         plain.segment(0x1000)
     with pytest.raises(ArgumentError, match="expected cpu_shared"):

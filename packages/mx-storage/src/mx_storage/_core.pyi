@@ -88,6 +88,10 @@ class StorageManager:
     def shared_capsule(self) -> Any:
         """The C table `mx.shared.v1`; None where the memory is not shared."""
     @property
+    def sharing_capsule(self) -> Any:
+        """The C table `mx.shared.v1` for large blocks of `cpu(0)`, which are shared once `segment` is asked for them;
+        None where the pool is not `"pooled"`."""
+    @property
     def name(self) -> str: ...
     def listen(self, capacity: int) -> None:
         """Notes every allocation and release from now on, `capacity` at most; 0 ends it."""

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shared_pages.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace mx::storage {
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;  // nobody cuts off what another one reads
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
+
+bool write_all(int file, const char* from, size_t bytes, uint64_t at) noexcept {
+  while (bytes > 0) {
+    const ssize_t written = ::pwrite(file, from, bytes, static_cast<off_t>(at));
+    if (written <= 0) return false;
+    from += written;
+    bytes -= static_cast<size_t>(written);
+    at += static_cast<uint64_t>(written);
+  }
+  return true;
+}
+
+void map_here(void* data, size_t bytes, int kind, int file, uint64_t offset) noexcept {
+  constexpr int kAccess = PROT_READ | PROT_WRITE;
+  // Without memory for the mapping itself the pages are gone that were there.
+  if (::mmap(data, bytes, kAccess, kind | MAP_FIXED, file, static_cast<off_t>(offset)) == MAP_FAILED) std::abort();
+}
+
+void give_back(int file, uint64_t offset, size_t bytes) noexcept {
+  ::fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+}
+
+}  // namespace
+
+SharedPages::~SharedPages() {
+  delist(this);
+  if (file_ >= 0) ::close(file_);
+}
+
+bool SharedPages::open() noexcept {
+  if (file_ >= 0) return true;
+  const int file = ::memfd_create("mx_storage", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  struct stat found {};
+  if (file < 0) return false;
+  if (::fstat(file, &found) != 0 || ::ftruncate(file, static_cast<off_t>(kSpan)) != 0 ||
+      ::fcntl(file, F_ADD_SEALS, kSeals) != 0) {
+    ::close(file);
+    return false;
+  }
+  file_ = file;
+  inode_ = found.st_ino;
+  return true;
+}
+
+mx_segment SharedPages::file() noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return {sizeof(mx_segment), open() ? file_ : -1, kSpan, inode_, 0};
+}
+
+int64_t SharedPages::share(void* data, size_t bytes) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = places_.find(data);
+  if (found != places_.end()) return static_cast<int64_t>(found->second.offset);
+  const uint64_t taken = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  if (!open() || taken > kSpan - used_) return -1;
+  const Place place{used_, bytes};
+  try {
+    places_.emplace(data, place);
+  } catch (...) {  // no memory for the entry
+    return -1;
+  }
+  if (!put(data, place)) {
+    places_.erase(data);
+    return -1;
+  }
+  used_ += taken;
+  return static_cast<int64_t>(place.offset);
+}
+
+bool SharedPages::put(void* data, const Place& place) noexcept {
+  // A page that cannot be had later would end the process.
+  if (::fallocate(file_, 0, static_cast<off_t>(place.offset), static_cast<off_t>(place.bytes)) != 0 ||
+      !write_all(file_, static_cast<const char*>(data), place.bytes, place.offset)) {
+    give_back(file_, place.offset, place.bytes);
+    return false;
+  }
+  map_here(data, place.bytes, MAP_SHARED, file_, place.offset);
+  return true;
+}
+
+void SharedPages::forget(void* data) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = places_.find(data);
+  if (found == places_.end()) return;
+  give_back(file_, found->second.offset, found->second.bytes);
+  places_.erase(found);
+}
+
+void SharedPages::lock_for_fork() noexcept {
+  mutex_.lock();
+  process_ = ::getpid();
+}
+
+void SharedPages::unlock_after_fork() noexcept {
+  if (::getpid() != process_) {
+    for (const auto& [data, place] : places_) map_here(data, place.bytes, MAP_PRIVATE, file_, place.offset);
+    places_.clear();
+    if (file_ >= 0) ::close(file_);
+    file_ = -1;
+    used_ = 0;
+  }
+  mutex_.unlock();
+}
+
+}  // namespace mx::storage
