@@ -85,9 +85,9 @@ uint32_t Admission::most(const Credit& mine, Clock::time_point now, uint64_t cou
       std::clamp<uint64_t>(std::min(by_time, mine.base + kGrowth * done), kLeast, kMost));
 }
 
-bool Admission::ahead() noexcept {
+bool Admission::ahead(bool pushes) noexcept {
   Credit& mine = credit();
-  mine.left = kLook;
+  if (pushes) mine.left = kLook; else mine.reads = kReads;
   if (Frame::any() || state_.load(std::memory_order_relaxed) != accepting) return false;
   const uint64_t counts = counts_.load(std::memory_order_acquire);
   const uint32_t now_pending = pending_of(counts);
@@ -97,7 +97,7 @@ bool Admission::ahead() noexcept {
     --mine.spare;
   }
   if (asked(mine) && now_pending != 0) return true;
-  if (!holds_back_) return false;
+  if (!holds_back_ || !pushes) return false;
   const auto now = Clock::now();
   if (mine.engine != number_ || now_pending < kLeast) {
     begin_window(mine, now, counts, kUnknown);
@@ -115,12 +115,13 @@ bool Admission::ahead() noexcept {
   return false;
 }
 
-void Admission::hold_back() noexcept {
+void Admission::hold_back(bool pushes) noexcept {
   Credit& mine = credit();
   const uint32_t before = pending_of(counts_.load(std::memory_order_acquire));
   const auto end = Clock::now() + kLongestHold;
   held_.fetch_add(1, std::memory_order_relaxed);
-  for (mine.left = 0; mine.left == 0;) {
+  uint32_t granted = 0;  // operations before the next look
+  while (granted == 0) {
     sleep();
     const uint64_t counts = counts_.load(std::memory_order_acquire);
     const uint32_t left = pending_of(counts), done = before - std::min(before, left);
@@ -129,13 +130,15 @@ void Admission::hold_back() noexcept {
     if (strict) {
       // One operation for two that have finished: what is pending gets less, and nothing is in the end.
       const uint32_t share = done / (2 * held_.load(std::memory_order_relaxed));
-      if (left == 0 || share > 0) mine.left = left == 0 ? kLook : std::min(share, kLook);
+      if (left == 0 || share > 0) granted = left == 0 ? kLook : std::min(share, kLook);
+    } else if (!pushes) {
+      granted = kLook;
     } else {
       // Half of what may be pending stays so, so that nobody runs out of work while this thread sleeps.
       const uint32_t limit = holds_back_ ? most(mine, now, counts) : kMost;
-      if (left <= limit / 2) mine.left = std::min(limit - left, kLook);
+      if (left <= limit / 2) granted = std::min(limit - left, kLook);
     }
-    if (mine.left != 0) {
+    if (granted != 0) {
       mine.stalls = 0;
     } else if (now >= end) {
       // What is pending may wait for this very thread: where nothing gets less it goes on, faster from time to time.
@@ -143,9 +146,10 @@ void Admission::hold_back() noexcept {
       mine.stalls = less ? 0 : mine.stalls + 1;
       const uint32_t patience = strict ? 0 : kPatience;
       const uint32_t doubled = mine.stalls < patience ? 0 : std::min(mine.stalls - patience, kMostDoubled);
-      mine.left = strict ? std::min(1u << doubled, kLook) : 1u << doubled;
+      granted = strict ? std::min(1u << doubled, kLook) : 1u << doubled;
     }
   }
+  if (pushes) mine.left = granted; else mine.reads = std::max(1u, granted * kReads / kLook);
   mine.last_left = pending_of(counts_.load(std::memory_order_relaxed));
   held_.fetch_sub(1, std::memory_order_relaxed);
 }

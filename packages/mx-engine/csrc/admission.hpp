@@ -30,13 +30,14 @@ class Admission {
   void leave() noexcept;
 
   // Back-pressure.  Whether it is time to look whether the calling thread is `ahead`.
-  bool due() noexcept { return due(1); }
-  bool due_to_read() noexcept { return due(kLook / 4); }  // a read may take as long as many pushes
+  bool due() noexcept { return spent(credit().left); }
+  bool due_to_read() noexcept { return spent(credit().reads); }
   // Whether more is pending than is done in kAhead, or somebody waits for everything: the thread should then
-  // `hold_back` before it enters, with nothing held back of its own.  An operation that pushes never is.
-  bool ahead() noexcept;
+  // `hold_back` before it enters, with nothing held back of its own.  An operation that pushes never is.  A thread that
+  // only reads adds nothing to what is pending: it is held for those who wait for everything alone.
+  bool ahead(bool pushes) noexcept;
   // Blocks until less is pending, at most kLongestHold.
-  void hold_back() noexcept;
+  void hold_back(bool pushes) noexcept;
 
   uint64_t pending() const noexcept { return pending_of(counts_.load(std::memory_order_acquire)); }
   // Blocks until nothing is pending, were it for a moment after the call; whether that came about in time.
@@ -81,6 +82,7 @@ class Admission {
 
   // A thread may push so much before it is looked at whether it is ahead.
   static constexpr uint32_t kLook = 64;
+  static constexpr uint32_t kReads = 4;  // the same of reads, one of which may take as long as many pushes
   // So much may be pending: whatever is known of the operations; where nothing is known; in any case.
   static constexpr uint32_t kLeast = 32, kUnknown = 256, kMost = 2048;
   static constexpr uint32_t kGrowth = 8;  // more may be pending for each operation that has finished
@@ -95,6 +97,7 @@ class Admission {
   // What one thread may do, and what it has seen of the engine that it pushed to last.
   struct Credit {
     uint32_t left = kLook;    // operations before the next look
+    uint32_t reads = kReads;  // the same of reads
     uint32_t stalls = 0;      // holds in a row in which nothing got less
     uint32_t spare = kSpareLooks;
     uint32_t last_left = 0;   // what was pending at the end of the last hold
@@ -112,10 +115,9 @@ class Admission {
   // How much may be pending, after what the thread has seen.
   static uint32_t most(const Credit& mine, Clock::time_point now, uint64_t counts) noexcept;
   static Credit& credit() noexcept;
-  static bool due(uint32_t weight) noexcept {
-    uint32_t& left = credit().left;
-    if (left <= weight) return true;
-    left -= weight;
+  static bool spent(uint32_t& left) noexcept {
+    if (left <= 1) return true;
+    --left;
     return false;
   }
 

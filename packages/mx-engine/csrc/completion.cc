@@ -9,7 +9,7 @@
 
 #include "frame.hpp"
 #include "operator.hpp"
-#include "variable_wait.hpp"
+#include "waiter.hpp"
 
 namespace mx::engine {
 
@@ -98,23 +98,6 @@ void Completion::complete(Block* block, mx_failure* failure, ReadyList& ready) n
   if (block->unfinished_parts.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     conclude(block, FailureRef(failure), ready);
   }
-}
-
-void Completion::finish_wait(Block* block, ReadyList& ready) noexcept {
-  auto* wait = static_cast<VariableWait*>(block->argument);
-  Variable* variable = wait->variable;
-  variable->lock.lock();
-  wait->poison = engine::retain(variable->poison);
-  wait->ended = true;
-  wait->held = wait->keeps;
-  if (!wait->held) {
-    variable->give_back(wait->entry.write);
-    variable->advance(ready);
-  }
-  const bool dies = variable->may_die();
-  variable->lock.unlock();
-  wait->waiter.signal();
-  if (dies) variables_.die(variable);
 }
 
 void Completion::cancel(const char* why) noexcept {

@@ -46,8 +46,6 @@ class Completion {
   // After `cancel`: ends an operation that has not begun and never will, a no-skip one too.  False when there was no
   // memory to tell why; it then stays pending.
   bool drop(Block* block, ReadyList& ready) noexcept;
-  // A wait whose turn has come.
-  void finish_wait(Block* block, ReadyList& ready) noexcept;
 
   // Before the body of an accelerator's operation: orders its stream after what it depends on.  False when
   // the body is not to be run.

@@ -67,9 +67,9 @@ Engine::Engine(EngineOptions options)
 // Counts an operation as pending.  A thread that is far ahead hands over what it holds back first, and
 // waits until less is pending.
 int32_t Engine::admit(mx_error* error) noexcept {
-  if (admission_.due() && admission_.ahead()) {
+  if (admission_.due() && admission_.ahead(true)) {
     Bulk::flush_all(&scheduler_);
-    admission_.hold_back();
+    admission_.hold_back(true);
   }
   return admission_.enter(false, error);
 }

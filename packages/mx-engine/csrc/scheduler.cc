@@ -14,6 +14,7 @@
 #include "lock_order.hpp"
 #include "openmp.hpp"
 #include "refusal.hpp"
+#include "variable_wait.hpp"
 
 namespace mx::engine {
 
@@ -175,7 +176,7 @@ void Scheduler::dispatch(ReadyList ready) {
       continue;
     }
     if (block->kind == BlockKind::wait) {
-      completion_.finish_wait(block, ready);
+      static_cast<VariableWait*>(block->argument)->waiter.signal();
     } else if (block->property == MX_FN_DELETE_VARIABLE) {
       variables_.execute_deletion(block);
     } else if (block->pusher != nullptr) {

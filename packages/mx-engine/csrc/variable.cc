@@ -2,12 +2,24 @@
 #include "variable.hpp"
 
 #include "device.hpp"
+#include "variable_wait.hpp"
 
 void mx_variable::advance(mx::engine::ReadyList& ready) noexcept {
   while (mx::engine::Entry* entry = head) {
     const bool write = entry->write;
     mx::engine::Block* block = entry->block;
     if (!free(write, block)) return;
+    if (block->kind == mx::engine::BlockKind::wait) {
+      // Nothing is pending for it: what it were granted until it is told, a fork in between would leave for ever.
+      auto* wait = static_cast<mx::engine::VariableWait*>(block->argument);
+      wait->poison = mx::engine::retain(poison);
+      wait->held = wait->keeps;
+      if (wait->held) grant(false);
+      wait->ended = true;
+      head = entry->next;
+      ready.push(block);  // to be told; lives until then
+      continue;
+    }
     grant(write);
     head = entry->next;
     // From here on the entry may belong to an operation that runs elsewhere.

@@ -63,7 +63,8 @@ struct mx_variable {
       --reading;
     }
   }
-  // Grants whatever can be granted now; blocks that wait for nothing more go to `ready`.
+  // Grants whatever can be granted now; blocks that wait for nothing more go to `ready`.  A wait whose turn has come
+  // has ended then, and holds nothing unless it keeps what it is granted.
   void advance(mx::engine::ReadyList& ready) noexcept;
   bool may_die() const noexcept { return dying && idle(true); }
   // A launched operation gives its grant back and stays in flight.

@@ -93,7 +93,6 @@ int32_t Waiting::begin_wait(VariableWait& wait, Variable* variable, bool for_wri
   wait.block.argument = &wait;
   wait.block.entries = &wait.entry;
   wait.block.n_entries = 1;
-  wait.block.ungranted.store(1, std::memory_order_relaxed);
   ++variable->pins;
   variable->append(&wait.entry);
   return MX_OK;
@@ -111,18 +110,13 @@ bool Waiting::wait_until(VariableWait& wait,
   return wait.granted || wait.lost;
 }
 
-// No thread is left that would grant it, or say that it has: one may just have been about to.
+// No thread is left that would grant it, or say that it has.
 void Waiting::settle_in_child(VariableWait& wait) noexcept {
-  Variable* const variable = wait.variable;
-  const std::lock_guard<ForkLock> lock(variable->lock);
+  const std::lock_guard<ForkLock> lock(wait.variable->lock);
   wait.forks = Frame::forks();
-  // What is behind it in the queue stays there, like it.
-  wait.lost = !wait.ended && variable->remove(&wait.entry);
-  wait.granted = !wait.lost;
-  if (wait.ended || wait.lost) return;
-  wait.poison = engine::retain(variable->poison);
-  wait.held = wait.keeps;
-  if (!wait.held) variable->give_back(wait.entry.write);
+  wait.variable->remove(&wait.entry);  // what is behind it in the queue stays there
+  wait.granted = wait.ended;
+  wait.lost = !wait.ended;
 }
 
 int32_t Waiting::end_wait(VariableWait& wait, mx_failure** failure, mx_error* error) {
@@ -211,9 +205,9 @@ void Waiting::give_back(Variable* variable) {
 int32_t Waiting::read_variable_while(Variable* variable, mx_read_fn read, void* reading, int64_t interval_ns,
                                     mx_go_on_fn go_on, void* argument, mx_failure** failure, mx_error* error) {
   *failure = nullptr;
-  if (admission_.due_to_read() && admission_.ahead()) {  // somebody may wait for everything
+  if (admission_.due_to_read() && admission_.ahead(false)) {  // somebody may wait for everything
     Bulk::flush_all(&scheduler_);
-    admission_.hold_back();
+    admission_.hold_back(false);
   }
   // Pending, so that nobody forks or ends the engine while a thread has a grant.
   if (const int32_t refused = admission_.enter(false, error)) return refused;

@@ -269,12 +269,41 @@ void a_wait_that_forks_ends_in_the_child() {
   table.remove(v);
 }
 
+// Nothing was pending any more, but a thread had not been told yet that its turn had come.
+void a_wait_that_has_not_been_told_holds_nothing() {
+  for (const bool for_write : {false, true}) {
+    const Table table(2);
+    mx_variable* v = table.variable();
+    auto& waiting = static_cast<Engine*>(table.self())->waiting();
+    mx::engine::VariableWait wait;
+    mx::engine::ReadyList ready;
+    mx_error error{};
+    v->writing = true;  // as an operation has it
+    CHECK(waiting.begin_wait(wait, v, for_write, &error) == MX_OK && !wait.granted);
+    v->give_back(true);
+    v->advance(ready);
+    in_a_child(table, [&] {
+      ::alarm(20);
+      How how{{}, {v}};
+      how.flags = MX_PUSH_INLINE;
+      table.push(how, kNothing);
+      CHECK(table.version(v) == 1);
+    });
+    CHECK(ready.pop() == &wait.block);
+    wait.waiter.signal();
+    mx_failure* failure = nullptr;
+    CHECK(waiting.end_wait(wait, &failure, &error) == MX_OK && failure == nullptr);
+    table.remove(v);
+  }
+}
+
 }  // namespace
 
 int main() {
   return run({
       {"what was pending", what_was_pending_is_lost},
       {"nothing was pending", nothing_is_lost_where_nothing_was_pending},
+      {"a wait not told", a_wait_that_has_not_been_told_holds_nothing},
       {"threads that look", threads_that_look_leave_no_lock_behind},
       {"a hold of another thread", a_hold_of_another_thread_is_none_in_the_child},
 #ifndef __SANITIZE_THREAD__

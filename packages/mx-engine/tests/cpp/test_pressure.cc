@@ -73,6 +73,30 @@ void a_read_waits_for_a_second_of_large_operations() {
   table.remove(v);
 }
 
+// However far ahead others are: a read of what is ready takes no time.
+void who_only_reads_is_not_held() {
+  const Table table(1);
+  mx_variable *v = table.variable(), *ready = table.variable();
+  {
+    Pusher pusher(table, {{}, {v}}, lasting(10));
+    while (table->pending(table.self()) < 200) sleep_ms(1);
+    int reads = 0;
+    const auto start = Clock::now();
+    for (int i = 0; i < 400; ++i) {
+      mx_failure* failure = nullptr;
+      mx_error error{};
+      CHECK(table->read_variable_while(
+                table.self(), ready, [](void* n) { ++*static_cast<int*>(n); }, &reads, 1'000'000,
+                [](void*) -> int32_t { return 1; }, nullptr, &failure, &error) == MX_OK);
+      sleep_ms(1);
+    }
+    CHECK(reads == 400 && seconds_since(start) < 4);
+  }
+  CHECK(table.wait_all().empty());
+  table.remove(v);
+  table.remove(ready);
+}
+
 void small_operations_may_be_many() {
   const Table table(1);
   uint64_t most = 0;
@@ -194,6 +218,7 @@ void everything_at_once() {
 int main() {
   return run({
       {"large operations", a_read_waits_for_a_second_of_large_operations},
+      {"reads", who_only_reads_is_not_held},
       {"small operations", small_operations_may_be_many},
       {"waits for everything", who_pushes_while_another_waits_for_everything_goes_on},
       {"everything at once", everything_at_once},
