@@ -25,10 +25,13 @@ bool write_all(int file, const char* from, size_t bytes, uint64_t at) noexcept {
   return true;
 }
 
-void map_here(void* data, size_t bytes, int kind, int file, uint64_t offset) noexcept {
+// Pages of the file instead of those that are there; false where the system refuses, which leaves those that are there.
+bool map_here(void* data, size_t bytes, int kind, int file, uint64_t offset) noexcept {
   constexpr int kAccess = PROT_READ | PROT_WRITE;
-  // Without memory for the mapping itself the pages are gone that were there.
-  if (::mmap(data, bytes, kAccess, kind | MAP_FIXED, file, static_cast<off_t>(offset)) == MAP_FAILED) std::abort();
+  if (::mmap(data, bytes, kAccess, kind | MAP_FIXED, file, static_cast<off_t>(offset)) != MAP_FAILED) return true;
+  unsigned char state = 0;
+  if (::mincore(data, 1, &state) != 0) std::abort();  // the system has taken the pages away before it refused
+  return false;
 }
 
 void give_back(int file, uint64_t offset, size_t bytes) noexcept {
@@ -85,11 +88,11 @@ int64_t SharedPages::share(void* data, size_t bytes) noexcept {
 bool SharedPages::put(void* data, const Place& place) noexcept {
   // A page that cannot be had later would end the process.
   if (::fallocate(file_, 0, static_cast<off_t>(place.offset), static_cast<off_t>(place.bytes)) != 0 ||
-      !write_all(file_, static_cast<const char*>(data), place.bytes, place.offset)) {
+      !write_all(file_, static_cast<const char*>(data), place.bytes, place.offset) ||
+      !map_here(data, place.bytes, MAP_SHARED, file_, place.offset)) {
     give_back(file_, place.offset, place.bytes);
     return false;
   }
-  map_here(data, place.bytes, MAP_SHARED, file_, place.offset);
   return true;
 }
 
@@ -108,7 +111,9 @@ void SharedPages::lock_for_fork() noexcept {
 
 void SharedPages::unlock_after_fork() noexcept {
   if (::getpid() != process_) {
-    for (const auto& [data, place] : places_) map_here(data, place.bytes, MAP_PRIVATE, file_, place.offset);
+    for (const auto& [data, place] : places_) {
+      if (!map_here(data, place.bytes, MAP_PRIVATE, file_, place.offset)) std::abort();  // it would write the parent's
+    }
     places_.clear();
     if (file_ >= 0) ::close(file_);
     file_ = -1;
