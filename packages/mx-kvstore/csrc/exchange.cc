@@ -360,7 +360,9 @@ bool Exchange::exchange_all(Window& window, Requests requests) {
   });
   inside_.store(0, std::memory_order_relaxed);
   for (const std::shared_ptr<Request>& request : requests) {
-    if (request != nullptr) request->complete(failure_(), false);
+    if (request == nullptr) continue;
+    request->complete(failure_(), false);
+    abandoned_.push_back(request);
   }
   return complete;
 }

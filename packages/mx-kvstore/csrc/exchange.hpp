@@ -143,6 +143,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   bool telling_ = false;
   std::vector<int64_t> numbers_;
   double pause_ = 0;
+  Requests abandoned_;  // that were under way when it failed: others may still read and write their arrays
 };
 
 }  // namespace mx::kv

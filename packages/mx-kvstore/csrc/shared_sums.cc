@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "chunks.hpp"
+#include "direct_sums.hpp"
 #include "mx_core/types.hpp"
 #include "simd.hpp"
 #include "sum.hpp"
@@ -171,7 +172,20 @@ class Passage {
 bool can_exchange(int32_t dtype) noexcept { return dtype == MX_BOOL || can_sum(dtype); }
 
 bool exchange(Window& window, const std::vector<Item>& items, const std::function<void(size_t)>& done) {
-  return Passage(window, items, done).run();
+  std::vector<Direct> direct;
+  if (!find_direct(window, items, direct)) return false;
+  if (direct.empty()) return Passage(window, items, done).run();
+  std::vector<Item> others;
+  std::vector<size_t> places;
+  for (size_t i = 0, next = 0; i < items.size(); ++i) {
+    if (next < direct.size() && direct[next].item == i) {
+      ++next;
+    } else {
+      others.push_back(items[i]);
+      places.push_back(i);
+    }
+  }
+  return Passage(window, others, [&](size_t i) { done(places[i]); }).run() && sum_direct(window, items, direct, done);
 }
 
 }  // namespace mx::kv

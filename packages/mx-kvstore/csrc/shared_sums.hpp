@@ -38,8 +38,9 @@ bool can_exchange(int32_t dtype) noexcept;
 
 // Exchanges items in their order, the same on all workers.  Terms are added in the order of ranks, those of 16 bits in
 // float32 and rounded once.  Each worker adds a part of each chunk, so every byte is read from main memory once and
-// written once.  Blocks; false when the window was stopped.
-// `done(i)`: item i is complete, in order; what it has may go.
+// written once.  Large sums whose arrays all workers see are added where they lie, after the others.  Blocks; false
+// when the window was stopped: then others may still read and write the arrays of such sums.
+// `done(i)`: item i is complete; what it has may go.  In order among those of either way.
 bool exchange(Window& window, const std::vector<Item>& items, const std::function<void(size_t)>& done);
 
 }  // namespace mx::kv

@@ -21,7 +21,7 @@ namespace mx::kv {
 
 // What a worker says of itself.  Of lines of their own, as others read them often.
 struct Window::Place {
-  alignas(128) std::atomic<uint64_t> marks[4];
+  alignas(128) std::atomic<uint64_t> marks[5];  // by Mark
   alignas(128) std::atomic<uint32_t> bell;    // changes when another worker has come further
   std::atomic<uint32_t> asleep;               // whether it waits for that
   alignas(128) uint32_t slots[2][kSlots];     // of its last chunks, by kind and by their numbers modulo kSlots

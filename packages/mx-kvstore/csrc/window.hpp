@@ -8,12 +8,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace mx::kv {
 
+class Neighbours;
+
 // How far a worker has come; each only grows.
-enum class Mark { kTold, kWritten, kSummed, kTaken };
+enum class Mark { kTold, kWritten, kSummed, kTaken, kDirect };
 
 // What a worker has of a chunk for the others: what they are to add, and the sums that it has made.
 enum class Slot { kTerms, kSums };
@@ -47,6 +51,8 @@ class Window {
   bool told(int64_t nanoseconds);
   // The least of what the workers have told, number by number.
   void least(std::vector<int64_t>& numbers) const;
+  // What a worker has told, until this one tells again.
+  const int64_t* told_by(int64_t worker) const noexcept { return table(worker, turns_); }
 
   // Chunks are numbered from 0.
   uint64_t chunks() const noexcept { return chunks_; }  // so far
@@ -58,6 +64,14 @@ class Window {
   bool has_free(Slot kind) const noexcept;
   // The slot of a chunk, aligned to 64: kChunk bytes of terms; kChunk / workers bytes of sums and some more.
   char* memory(Slot kind, int64_t worker, uint64_t chunk) const noexcept;
+
+  // Items that do not pass through slots are numbered, too.
+  uint64_t directs() const noexcept { return directs_; }
+  void pass_directs(uint64_t items) noexcept { directs_ += items; }
+
+  // What this worker sees of the others' arrays; NULL: nothing, as at first.  All workers see, or none.
+  void see(std::shared_ptr<const Neighbours> neighbours) noexcept { neighbours_ = std::move(neighbours); }
+  const Neighbours* neighbours() const noexcept { return neighbours_.get(); }
 
   // Says that this worker has come so far, and wakes those that wait for it.
   void publish(Mark mark, uint64_t value) noexcept;
@@ -84,7 +98,8 @@ class Window {
   const int64_t rank_, workers_;
   const bool crowded_;  // there are more workers than processors
   char* memory_ = nullptr;
-  uint64_t chunks_ = 0, turns_ = 0;
+  std::shared_ptr<const Neighbours> neighbours_;
+  uint64_t chunks_ = 0, directs_ = 0, turns_ = 0;
   uint64_t held_[2][kSlots] = {};  // by each slot: the number of the chunk after it, or 0
   std::atomic<bool> stopped_{false};
 };

@@ -118,7 +118,7 @@ def show(name: str, predicted: float, measured: float) -> None:
 
 def inside() -> Iterator[tuple[str, float, float]]:
     """Of two and of four workers of one machine: what it is, and the predicted and the measured seconds."""
-    from clusters.machine import Memory, exchange
+    from clusters.machine import Memory, direct
 
     cores = len(os.sched_getaffinity(0))
     two = costs(2, [])
@@ -126,7 +126,7 @@ def inside() -> Iterator[tuple[str, float, float]]:
     for workers, measured in ((2, two), (4, costs(4, []))):
         # A program pushes its keys while processors are left for it.
         keys = two["keys"] * max(1.0, workers / cores)
-        predicted = keys + exchange(workers, 4 * sum(INSIDE), cores, memory, targets=2)
+        predicted = keys + direct(workers, 4 * sum(INSIDE), cores, memory, targets=2)
         yield f"{workers} workers, one machine", predicted, measured["exchange"]
 
 

@@ -254,6 +254,15 @@ def test_processors_are_shared(workers: int) -> None:
     assert more == pytest.approx(workers * size * memory.far / 2)
 
 
+def test_sums_where_arrays_lie_read_and_write_every_byte_once() -> None:
+    memory = machine.Memory(far=1.5e-10, near=5e-11)
+    size = 40 * machine.CHUNK
+    assert machine.direct(2, size, 2, memory) == pytest.approx(2 / 3 * size * memory.far)
+    assert machine.direct(2, size, 4, memory, targets=2) == pytest.approx(size * memory.far)
+    assert machine.direct(4, size, 2, memory) == pytest.approx(2 * machine.direct(2, size, 2, memory))
+    assert all(machine.direct(n, size, 2, memory) < machine.exchange(n, size, 2, memory) for n in (2, 4, 8))
+
+
 @pytest.mark.slow
 def test_the_tables_of_the_documentation_are_what_the_simulation_says() -> None:
     import large_clusters

@@ -41,6 +41,20 @@ class Window:
     def stopped(self) -> bool: ...
     def stop(self) -> None: ...
 
+class Neighbours:
+    """Arrays of the other workers of a machine, where they lie; `sharing` is a storage manager's table.
+
+    Threads: one.
+    """
+
+    def __init__(self, sharing: object, files: Sequence[int]) -> None:
+        """Maps the files of all workers, in the order of ranks; the descriptors stay the caller's."""
+    @staticmethod
+    def file(sharing: object) -> tuple[int, int]:
+        """Descriptor and inode of this process's file, for other processes."""
+    def serve(self, window: Window) -> None:
+        """From now on sums through `window` are made where large arrays lie; its workers all call it."""
+
 class Request:
     """A call of a key whose memory may be used until `complete`. Threads: any."""
 

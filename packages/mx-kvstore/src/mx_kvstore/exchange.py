@@ -4,15 +4,30 @@
 `Exchange` has the calls of keys, in order, and finds in rounds what all workers have ready. Between the workers of one
 machine `Exchange.run` does all of that natively, through a `Window`: memory that they share. Otherwise a store takes
 the rounds apart: it gives the least of what the workers `tell` to `decide`, and exchanges the requests that it gets.
+
+A window that is served by `Neighbours` adds large arrays where they lie. They are put into memory that the others have
+mapped when they are first exchanged, at the same addresses.
 """
 
 from __future__ import annotations
 
 from mx_core import services
-from mx_kvstore._core import Exchange, Found, Request, Window
+from mx_kvstore._core import Exchange, Found, Neighbours, Request, Window
 from mx_ndarray import NDArray, invoke_capsule
 
-__all__ = ["CODES", "FIRST", "SUM", "Exchange", "Found", "Request", "Window", "parts_of", "push", "text_of"]
+__all__ = [
+    "CODES",
+    "FIRST",
+    "SUM",
+    "Exchange",
+    "Found",
+    "Neighbours",
+    "Request",
+    "Window",
+    "parts_of",
+    "push",
+    "text_of",
+]
 
 #: kinds of calls: the sum over workers; the value of worker 0; the sum of what codes of gradients stand for
 SUM, FIRST, CODES = 0, 1, 2

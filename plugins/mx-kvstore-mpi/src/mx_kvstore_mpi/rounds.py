@@ -27,7 +27,7 @@ from mx_kvstore_mpi.agreement import Told, digest, disagree
 from mx_kvstore_mpi.errors import PeerTimeoutError
 from mx_kvstore_mpi.hierarchy import Hierarchy, hierarchy
 from mx_kvstore_mpi.reduction import BUCKET, SMALL, Summation, broadcast
-from mx_kvstore_mpi.shared import shared_window
+from mx_kvstore_mpi.shared import see_arrays, shared_window
 from mx_kvstore_mpi.steps import Step, Steps
 from mx_kvstore_mpi.waiting import Wait, Waiter
 from mx_ndarray import NDArray
@@ -171,6 +171,8 @@ class Rounds:
             self._inside = time.monotonic()
             self._hierarchy = hierarchy(comm, self._flow, self._waiter.fault)
             self._inside = 0.0
+        else:
+            see_arrays(comm, self._wait, self._window)
         summation = self._hierarchy or Summation(comm, self._flow)
         wait: Wait | None = None
         while self._waiter.fault.error is None:

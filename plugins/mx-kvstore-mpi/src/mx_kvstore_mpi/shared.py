@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from mx_core import services
 from mx_core.errors import MXNetError
-from mx_kvstore.exchange import Window
+from mx_kvstore.exchange import Neighbours, Window
 from mx_kvstore_mpi import settings
 
 #: behind what a window uses: a number by which workers know the file
@@ -54,6 +55,37 @@ def shared_window(comm: Any, wait: Callable[[Any], object], together: bool) -> W
     finally:  # all have mapped it, or never will
         if file >= 0:
             os.close(file)
+
+
+def see_arrays(comm: Any, wait: Callable[[Any], object], window: Window) -> bool:
+    """Has the workers of a window add large arrays where they lie, if all can; all of them call it.
+
+    Each maps the files in which the storage managers of the others put what is exchanged. A worker alone has no others.
+
+    Parameters are as those of `shared_window`.
+    """
+    if comm.Get_size() == 1:
+        return False
+    sharing = getattr(services.storage("cpu"), "sharing_capsule", None)
+    mine = np.full(3, -1, np.int64)
+    with contextlib.suppress(MXNetError):
+        if sharing is not None:
+            mine[:] = os.getpid(), *Neighbours.file(sharing)
+    theirs = np.empty((comm.Get_size(), 3), np.int64)
+    wait(comm.Iallgather(mine, theirs))
+    found: Neighbours | None = None
+    with contextlib.suppress(OSError, MXNetError), contextlib.ExitStack() as opened:
+        files: list[int] = []
+        for process, number, inode in theirs.tolist():
+            files.append(os.open(f"/proc/{process}/fd/{number}", os.O_RDWR | os.O_CLOEXEC))
+            opened.callback(os.close, files[-1])
+            if os.fstat(files[-1]).st_ino != inode:
+                raise FileNotFoundError(number)
+        found = Neighbours(sharing, files)
+    if not agreed(comm, wait, found is not None) or found is None:
+        return False
+    found.serve(window)
+    return True
 
 
 def agreed(comm: Any, wait: Callable[[Any], object], mine: bool) -> bool:
