@@ -28,6 +28,16 @@ def test_names_of_mxnet(name: str) -> None:
     assert mx_kvstore.create(name.upper()).type == name
 
 
+def test_the_package_is_imported_without_numpy_and_has_the_test_store() -> None:
+    program = """
+import sys, mx_kvstore
+assert not {"numpy", "mx_ndarray"} & set(sys.modules), sys.modules
+assert {"KVStore", "KVStoreBase", "create"} <= set(dir(mx_kvstore))
+assert "teststore" in mx_kvstore.KVStoreBase.kv_registry
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(ArgumentError, match="'horovod'; known: .*device, .*local"):
         mx_kvstore.create("horovod")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -36,6 +37,12 @@ def test_the_example_of_the_readme(start: Any) -> None:
     assert promised in job.text
     assert job.text.count("[3. 3. 3.]") == 2
     job.check_nothing_is_left()
+
+
+def test_the_launcher_needs_no_numpy_until_it_starts_servers() -> None:
+    """Also of jobs of other engines, whose command asks for the options of this one."""
+    program = "import sys, mx_kvstore_ray.launch; assert not {'numpy', 'mx_ndarray'} & set(sys.modules), sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 LOOP = """

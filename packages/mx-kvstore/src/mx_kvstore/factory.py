@@ -7,6 +7,7 @@ import difflib
 import os
 from typing import Any
 
+import mx_kvstore.teststore  # noqa: F401  it registers itself
 from mx_core import plugins
 from mx_core.errors import ArgumentError
 from mx_core.exits import exits_refused

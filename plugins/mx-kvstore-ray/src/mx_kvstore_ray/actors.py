@@ -5,29 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mx_kvstore_ray.direct import Door
-from mx_kvstore_ray.server import Answer, Server, Stamp
-
 #: requests that an actor has under way at once; those that wait for other workers take nothing but memory
 _AT_ONCE = 1_000_000
-
-
-class ParameterServer:
-    """The actor. Threads: one, that of its event loop; takes the parameters of `Server`."""
-
-    def __init__(self, *arguments: Any) -> None:
-        self._server = Server(*arguments)
-        self._door = Door(self._server.answer)
-
-    async def answer(
-        self, command: str, stamp: Stamp | None, told: dict[str, Any], data: Any = None
-    ) -> Answer:
-        """See `Server.answer`."""
-        return await self._server.answer(command, stamp, told, data)
-
-    async def door(self) -> str:
-        """See `Door.open`."""
-        return await self._door.open()
 
 
 def name_of(server: int) -> str:
@@ -45,6 +24,8 @@ def start(ray: Any, server: int, arguments: tuple[Any, ...]) -> Any:
     arguments : tuple
         Of `Server`.
     """
+    from mx_kvstore_ray.parameter_server import ParameterServer  # with NumPy, which other commands need not
+
     options = {
         "name": name_of(server), "num_cpus": 0.01, "max_restarts": -1, "max_task_retries": 0,
         "max_concurrency": _AT_ONCE,
