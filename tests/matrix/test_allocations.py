@@ -23,14 +23,16 @@ def test_every_native_entry(counter: Path) -> None:
     assert set(done["found"]) <= {"sync_batch_norm", "sync_batch_norm_backward"}
 
 
-#: element types, and applications of each operator: one in a developer's run, two of more types in others
-EVERY = [
-    pytest.param(name, 2, marks=IN_CI) for name in ("float32", "bfloat16", "float64", "float16", "int32")
-]
-FEW = [(name, 1) for name in ("float32", "bfloat16")]
+#: element types; a developer's run tries the first two, continuous integration all
+TYPES = (
+    "float32",
+    "bfloat16",
+    *(pytest.param(name, marks=IN_CI) for name in ("float64", "float16", "int32")),
+)
 
 
-@pytest.mark.parametrize(("dtype", "applications"), [*FEW, *EVERY] if IN_CI else EVERY)
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("applications", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_every_operator(counter: Path, dtype: str, applications: int) -> None:
     done = allocations.run(counter, "of_operators.py", dtype, "2048", str(applications))
     assert done["ran"] > 150

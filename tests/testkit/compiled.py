@@ -26,8 +26,8 @@ def kept(
 ) -> Path:
     """A folder that `build` has filled, in this run or in an earlier one.
 
-    Processes of one run share it: the first one fills it while the others wait. Without pytest's cache it lives as long
-    as the run.
+    Fixtures and processes of one run share it: the first one fills it while the others wait. Without pytest's cache it
+    lives as long as the run.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def kept(
         Fills an empty folder.
     """
     cache = getattr(config, "cache", None)
-    root = factory.mktemp("compiled") if cache is None else cache.mkdir("compiled")
+    root = _of_this_run(factory, config) if cache is None else cache.mkdir("compiled")
     _forget_unused(root)
     folder = root / _digest(inputs)
     folder.mkdir(exist_ok=True)
@@ -48,6 +48,15 @@ def kept(
             build(folder)
         ready.touch()
     return folder
+
+
+def _of_this_run(factory: pytest.TempPathFactory, config: pytest.Config) -> Path:
+    base = factory.getbasetemp()
+    if hasattr(config, "workerinput"):  # a worker's folder lies in that of the run
+        base = base.parent
+    root = base / "compiled"
+    root.mkdir(exist_ok=True)
+    return root
 
 
 def included(source: Path, folders: Iterable[Path]) -> list[Path]:

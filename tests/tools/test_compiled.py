@@ -4,8 +4,32 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
-from testkit.compiled import included
+import pytest
+
+from testkit.compiled import included, kept
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_it_is_built_once_for_all_workers_and_fixtures_of_a_run(tmp_path: Path, cached: bool) -> None:
+    source = tmp_path / "source.cc"
+    source.write_text("int a;")
+    cache = SimpleNamespace(mkdir=lambda name: tmp_path / "cache") if cached else None
+    (tmp_path / "cache").mkdir()
+    built: list[Path] = []
+    found = set()
+    for worker in ("gw0", "gw0", "gw1"):
+        (tmp_path / worker).mkdir(exist_ok=True)
+        factory = SimpleNamespace(getbasetemp=lambda worker=worker: tmp_path / worker)
+        config = SimpleNamespace(cache=cache, workerinput={})
+        found.add(kept(factory, config, [source], built.append))  # type: ignore[arg-type]
+    assert found == set(built) and len(built) == 1
+    source.write_text("int b;")
+    assert kept(factory, config, [source], built.append) == built[1] != built[0]  # type: ignore[arg-type]
+    alone = SimpleNamespace(cache=cache)  # one process, whose folder is that of the run
+    kept(factory, alone, [source], built.append)  # type: ignore[arg-type]
+    assert len(built) == (2 if cached else 3)
 
 
 def test_what_a_source_includes_is_found_through_others(tmp_path: Path) -> None:
