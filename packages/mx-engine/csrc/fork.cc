@@ -82,14 +82,15 @@ void Lifecycle::lock_for_fork() noexcept {
 }
 
 void Lifecycle::unlock_after_fork(bool child) noexcept {
+  const uint32_t inside = Frame::depth(&scheduler_);
   if (child) {
     // What was pending is lost with its threads, but for the operations this thread is inside of.
-    if (admission_.pending() > Frame::depth()) variables_.lose_pending();
+    if (admission_.pending() > inside) variables_.lose_pending();
     // The sink and the threads that may have been calling it are the parent's.
     new (&profile_) Profile;
   }
   kept_mutex_.unlock();
-  admission_.unlock_after_fork(child, Frame::depth());
+  admission_.unlock_after_fork(child, inside);
   if (monitor_ != nullptr) {
     if (child) monitor_->forget();
     monitor_->unlock();

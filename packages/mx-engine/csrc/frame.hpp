@@ -9,7 +9,10 @@ namespace mx::engine {
 
 class Frame {
  public:
-  explicit Frame(Block* block) noexcept : block_(block), outer_(top_) { top_ = this; }
+  // `scheduler`: that runs it, by which operations of several engines are told apart.
+  Frame(Block* block, const void* scheduler) noexcept : block_(block), scheduler_(scheduler), outer_(top_) {
+    top_ = this;
+  }
   ~Frame() { top_ = outer_; }
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
@@ -32,6 +35,12 @@ class Frame {
     for (const Frame* frame = top_; frame != nullptr; frame = frame->outer_) ++n;
     return n;
   }
+  // Those of one engine.
+  static uint32_t depth(const void* scheduler) noexcept {
+    uint32_t n = 0;
+    for (const Frame* frame = top_; frame != nullptr; frame = frame->outer_) n += frame->scheduler_ == scheduler ? 1 : 0;
+    return n;
+  }
   // The name of the running operation that holds the variable, or NULL.
   static const char* holder(const mx_variable* variable) noexcept {
     for (const Frame* frame = top_; frame != nullptr; frame = frame->outer_) {
@@ -52,6 +61,7 @@ class Frame {
 
  private:
   Block* const block_;
+  const void* const scheduler_;
   Frame* const outer_;
   static thread_local Frame* top_;
   static inline uint32_t forks_ = 0;  // written where there is one thread

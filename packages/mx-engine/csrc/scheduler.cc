@@ -137,7 +137,7 @@ void Scheduler::run_body(Block* block, uint32_t worker, ReadyList& ready) {
     block->unfinished_parts.store(2, std::memory_order_relaxed);
     block->forks = Frame::forks();
     {
-      const Frame frame(block);
+      const Frame frame(block, this);
       block->run_async(block->argument, &context, reinterpret_cast<mx_completion*>(block));
     }
     if (block->unfinished_parts.fetch_sub(1, std::memory_order_acq_rel) == 1) {
@@ -147,7 +147,7 @@ void Scheduler::run_body(Block* block, uint32_t worker, ReadyList& ready) {
   }
   FailureRef failure;
   try {
-    const Frame frame(block);
+    const Frame frame(block, this);
     failure = FailureRef(block->run(block->argument, &context));
   } catch (abi::__forced_unwind&) {
     throw;  // the thread is being ended; swallowing that would end the process

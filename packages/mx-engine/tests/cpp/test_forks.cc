@@ -127,6 +127,26 @@ void completions_go_on_where_their_operations_do() {
   table.remove(own);
 }
 
+// The operation that forks is of another engine than the one that is pending.
+void what_another_engine_has_pending_is_lost() {
+  const Table table(2), other(2);
+  mx_variable *v = table.variable(), *w = other.variable();
+  {
+    const Pending pending(other, {{}, {w}});
+    table.push({{}, {v}}, [&](const mx_run_context&) -> mx_failure* {
+      in_a_child(table, [&] {
+        ::alarm(20);
+        CHECK(table->pending(table.self()) == 1 && other->pending(other.self()) == 0);
+        CHECK(has(refusal(other, {{w}, {}}), "pending in the parent"));
+      });
+      return nullptr;
+    });
+    CHECK(table.wait(v).empty());
+  }
+  table.remove(v);
+  other.remove(w);
+}
+
 // The child has none of the threads that may just be looking at a variable.
 void threads_that_look_leave_no_lock_behind() {
   const Table table(2);
@@ -303,6 +323,7 @@ int main() {
   return run({
       {"what was pending", what_was_pending_is_lost},
       {"nothing was pending", nothing_is_lost_where_nothing_was_pending},
+      {"two engines", what_another_engine_has_pending_is_lost},
       {"a wait not told", a_wait_that_has_not_been_told_holds_nothing},
       {"threads that look", threads_that_look_leave_no_lock_behind},
       {"a hold of another thread", a_hold_of_another_thread_is_none_in_the_child},
