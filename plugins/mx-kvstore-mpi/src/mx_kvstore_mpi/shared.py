@@ -13,6 +13,7 @@ import numpy as np
 
 from mx_core import services
 from mx_core.errors import MXNetError
+from mx_kvstore.descriptors import opened
 from mx_kvstore.exchange import Neighbours, Window
 from mx_kvstore_mpi import settings
 
@@ -47,7 +48,10 @@ def shared_window(comm: Any, wait: Callable[[Any], object], together: bool) -> W
     window: Window | None = None
     try:
         if rank != 0 and where[0]:
-            file = _opened(int(where[0]), int(where[1]), size, int(where[2]))
+            mark = int(where[2]).to_bytes(_TAIL, "little", signed=True)
+            file = opened(
+                int(where[0]), int(where[1]), os.O_RDWR, lambda file: os.pread(file, _TAIL, size) == mark
+            )
         if file >= 0:
             with contextlib.suppress(OSError, MXNetError):
                 window = Window(file, rank, workers)
@@ -74,18 +78,21 @@ def see_arrays(comm: Any, wait: Callable[[Any], object], window: Window) -> bool
     theirs = np.empty((comm.Get_size(), 3), np.int64)
     wait(comm.Iallgather(mine, theirs))
     found: Neighbours | None = None
-    with contextlib.suppress(OSError, MXNetError), contextlib.ExitStack() as opened:
-        files: list[int] = []
-        for process, number, inode in theirs.tolist():
-            files.append(os.open(f"/proc/{process}/fd/{number}", os.O_RDWR | os.O_CLOEXEC))
-            opened.callback(os.close, files[-1])
-            if os.fstat(files[-1]).st_ino != inode:
-                raise FileNotFoundError(number)
-        found = Neighbours(sharing, files)
+    files = [_opened_inode(*each) for each in theirs.tolist()]
+    if min(files) >= 0:
+        with contextlib.suppress(MXNetError):
+            found = Neighbours(sharing, files)
+    for file in files:
+        if file >= 0:
+            os.close(file)
     if not agreed(comm, wait, found is not None) or found is None:
         return False
     found.serve(window)
     return True
+
+
+def _opened_inode(process: int, number: int, inode: int) -> int:
+    return opened(process, number, os.O_RDWR, lambda file: os.fstat(file).st_ino == inode)
 
 
 def agreed(comm: Any, wait: Callable[[Any], object], mine: bool) -> bool:
@@ -110,16 +117,3 @@ def _made(size: int) -> int:
         os.close(file)
         return -1
     return file
-
-
-def _opened(process: int, number: int, size: int, mark: int) -> int:
-    """The file of another process; -1 if it is not there, as on another machine."""
-    try:
-        file = os.open(f"/proc/{process}/fd/{number}", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return -1
-    with contextlib.suppress(OSError):
-        if os.pread(file, _TAIL, size) == mark.to_bytes(_TAIL, "little", signed=True):
-            return file
-    os.close(file)
-    return -1

@@ -8,7 +8,6 @@ process that has it. So on another machine it is not found.
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
 import secrets
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from mx_core.errors import FileFormatError
+from mx_kvstore.descriptors import opened
 from mx_kvstore_ray.messages import Bytes, aligned
 
 #: bytes of a file at least, and what part of all files a new one is
@@ -167,24 +167,23 @@ class Others:
         file = tuple(named)
         data = self._files.get(file)
         if data is None:
-            data = _opened(*file)
+            data = _mapped_of(*file)
             if data is None:
                 return None
             self._files[file] = data
         return data[begin : begin + size]
 
 
-def _opened(process: int, number: int, mark: int, size: int) -> Bytes | None:
+def _mapped_of(process: int, number: int, mark: int, size: int) -> Bytes | None:
     """A file of another process."""
-    try:
-        file = os.open(f"/proc/{process}/fd/{number}", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    wanted = mark.to_bytes(_MARK, "little")
+    file = opened(process, number, os.O_RDONLY, lambda file: os.pread(file, _MARK, size) == wanted)
+    if file < 0:
         return None
     try:
-        with contextlib.suppress(OSError, ValueError):
-            if os.pread(file, _MARK, size) == mark.to_bytes(_MARK, "little"):
-                mapped: Any = mmap.mmap(file, size, prot=mmap.PROT_READ)
-                return np.frombuffer(mapped, np.uint8)
+        mapped: Any = mmap.mmap(file, size, prot=mmap.PROT_READ)
+        return np.frombuffer(mapped, np.uint8)
+    except (OSError, ValueError):
         return None
     finally:
         os.close(file)
