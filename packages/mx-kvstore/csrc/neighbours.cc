@@ -27,6 +27,7 @@ Neighbours::Neighbours(std::shared_ptr<const void> held, const mx_shared_api* sh
     }
     files_.push_back(static_cast<char*>(memory));
     madvise(memory, span_, MADV_DONTFORK);
+    madvise(memory, span_, MADV_DONTDUMP);  // a core dump would have the system make every page of the span
   }
 }
 
