@@ -43,6 +43,11 @@ def precompile(folder: Path) -> None:
     subprocess.run([COMPILER, *options, str(HERE / "emulation.hpp"), "-o", str(header)], check=True)
 
 
+def _given(value: float) -> np.generic:
+    """What `mx::Scalar` is: a number, and no place."""
+    return np.array([(value, 0)], [("value", np.float64), ("place", np.uint64)])[0]  # type: ignore[no-any-return]
+
+
 class Emulator:
     """Builds kernels into shared libraries and runs them."""
 
@@ -113,7 +118,8 @@ class Emulator:
             Kind.INPUT: lambda i: np.uint64(inputs[i].ctypes.data),
             Kind.OUTPUT: lambda o: np.uint64(made[o].ctypes.data),
             Kind.REQUEST: lambda o: np.int32(requests[o]),
-            Kind.SCALAR: lambda i: np.float64(scalars[i]),
+            Kind.SCALAR: lambda i: _given(scalars[i]),
+            Kind.NUMBER: lambda bits: _given(np.uint64(bits).view(np.float64)),
             Kind.SCRATCH: lambda _: np.uint64(scratch.ctypes.data),  # type: ignore[union-attr]
             Kind.UINT32: np.uint32,
             Kind.UINT64: np.uint64,

@@ -9,11 +9,27 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "mx_core/storage.h"
 #include "pool.hpp"
 
 namespace mx::cuda {
+
+// What a captured step needs for itself: memory that was allocated while it was captured, and what was freed since but
+// is used by its runs.
+struct Reserve {
+  std::unique_ptr<Pool> pool;
+  std::map<uintptr_t, size_t> used;     // of the pool
+  std::map<uintptr_t, size_t> kept;     // of the account's pool, freed when the step goes
+  std::map<uintptr_t, size_t> touched;  // what its runs use
+  enum { kCaptures, kRuns, kGone } state = kCaptures;
+};
+
+// Pieces of memory, bytes by address: whether one of them begins in another piece.
+bool begins_in(const std::map<uintptr_t, size_t>& pieces, uintptr_t data, size_t bytes) noexcept;
+// Whether another piece begins in one of them.
+bool holds(const std::map<uintptr_t, size_t>& pieces, uintptr_t data) noexcept;
 
 // Threads: any, for all.
 class Account {
@@ -28,6 +44,13 @@ class Account {
   mx_storage_stats stats() noexcept;
   void reset_peak() noexcept;
   void set_limit(uint64_t bytes) noexcept;
+  // While a step is captured, what is allocated comes from the step's pool, and nothing is pooled for others.
+  Reserve* open_reserve(std::unique_ptr<Pool> pool);
+  // Allocated while it was captured?
+  bool reserved(const Reserve* reserve, const void* data);
+  void close_reserve(Reserve* reserve, std::map<uintptr_t, size_t> touched);
+  // Nothing runs any more that uses it.
+  void end_reserve(Reserve* reserve) noexcept;
   // Bytes held per tag.
   std::map<std::string, uint64_t> holders();
 
@@ -38,6 +61,8 @@ class Account {
   };
   void* find(size_t bytes);
   void free(const mx_block& block, bool direct) noexcept;
+  void* take(size_t bytes, bool* reused);
+  bool keep_reserved(void* data, size_t bytes) noexcept;
   std::map<std::string, uint64_t> by_tag() const;
   [[noreturn]] void refuse(size_t bytes, const char* tag, const char* why) const;
 
@@ -45,6 +70,7 @@ class Account {
   const std::string name_;
   std::mutex mutex_;  // guards all that follows
   const std::unique_ptr<Pool> pool_;
+  std::vector<std::unique_ptr<Reserve>> reserves_;
   std::unordered_map<const char*, Holder> holders_;  // addresses of the values are stable
   uint64_t used_ = 0;
   uint64_t peak_ = 0;

@@ -13,6 +13,7 @@
 
 #include "bindings_cudnn.hpp"
 #include "bindings_launch.hpp"
+#include "captured_step.hpp"
 #include "device_table.hpp"
 #include "gpu.hpp"
 #include "mx_core/pybind_holder.hpp"
@@ -71,6 +72,10 @@ class PyStorage {
     return manager_->account(context_argument("[StorageManager] ctx", context, {manager_->type(), 0}));
   }
   std::map<std::string, uint64_t> holders(const py::object& context) { return account(context).holders(); }
+  // A step to be captured, with this memory.
+  std::shared_ptr<CapturedStep> captured_step(int32_t gpu, const py::object& context) {
+    return std::make_shared<CapturedStep>(gpu, account(context));
+  }
   // Address of a new block; for allocators of other libraries.
   uintptr_t alloc(const py::object& nbytes, const py::object& context) {
     const auto bytes = whole_number<size_t>("[StorageManager.alloc] nbytes", nbytes);
@@ -193,6 +198,7 @@ PYBIND11_MODULE(_native, module, pybind11::mod_gil_not_used()) {
       .def("__init__", mx::init<std::unique_ptr<PyStorage>, std::string, const std::string&, const std::string&, int>(),
            py::detail::is_new_style_constructor(), py::arg("name"),
            py::kw_only(), py::arg("device"), py::arg("pool") = "pooled", py::arg("reserve") = 0)
+      .def("captured_step", &PyStorage::captured_step, py::arg("gpu"), py::arg("ctx"), py::keep_alive<0, 1>())
       .def("alloc", &PyStorage::alloc, py::arg("nbytes"), py::arg("ctx") = none)
       .def("free", &PyStorage::free, py::arg("address"));
   bind_accounts(storage);

@@ -47,8 +47,8 @@ std::shared_ptr<Convolved> make_step(std::shared_ptr<ConvolutionPlan> written, s
 
 Parameter parameter(const PyParameter& given) {
   const auto [kind, number, offset] = given;
-  if (kind < 0 || kind > Parameter::kRandomOffset) {
-    throw Error(MX_ERROR_VALUE, "[launch_plan] parameter kind: expected 0 to 8, got " + std::to_string(kind));
+  if (kind < 0 || kind > Parameter::kNumber) {
+    throw Error(MX_ERROR_VALUE, "[launch_plan] parameter kind: expected 0 to 9, got " + std::to_string(kind));
   }
   return {static_cast<Parameter::Kind>(kind), number, offset};
 }

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "captured_step.hpp"
 #include "direct_launch.hpp"
 #include "mx_core/pybind.hpp"
 #include "nccl.hpp"
@@ -48,22 +49,54 @@ void launch(const py::object& engine, const py::object& invoke, const std::share
   });
 }
 
+std::vector<mx_array*> arrays_of(const std::vector<uintptr_t>& handles) {
+  std::vector<mx_array*> arrays;
+  for (const uintptr_t handle : handles) arrays.push_back(reinterpret_cast<mx_array*>(handle));
+  return arrays;
+}
+
 void collective(const py::object& engine, const py::object& invoke, bool reduces, const std::vector<uintptr_t>& handles,
                 uintptr_t root, int32_t priority) {
   translated([&] {
     const mx_engine_api* engine_api = engine_table(engine);
     const mx_invoke_api* invoke_api = invoke_table(invoke);
-    std::vector<mx_array*> arrays;
-    for (const uintptr_t handle : handles) arrays.push_back(reinterpret_cast<mx_array*>(handle));
+    const std::vector<mx_array*> arrays = arrays_of(handles);
     const GilRelease released;
     push(engine_api, invoke_api, reduces ? Collective::kReduce : Collective::kBroadcast, arrays,
          reinterpret_cast<mx_array*>(root), priority);
   });
 }
 
+void begin_numbers(CapturedStep& step, const py::object& random) {
+  translated([&] {
+    step.begin_numbers(import_table<mx_resource_api>(random.ptr(), MX_RESOURCE_CAPSULE, MX_RESOURCE_MAJOR,
+                                                     MX_RESOURCE_MINOR, "mx-operators-cuda"));
+  });
+}
+
+void start(CapturedStep& step, const py::object& engine, const py::object& invoke,
+           const std::vector<uintptr_t>& reads, const std::vector<uintptr_t>& writes) {
+  translated([&] {
+    const mx_engine_api* engine_api = engine_table(engine);
+    const mx_invoke_api* invoke_api = invoke_table(invoke);
+    const auto inputs = arrays_of(reads), outputs = arrays_of(writes);
+    const GilRelease released;  // arrays may be on their way
+    step.start(engine_api, invoke_api, inputs, outputs);
+  });
+}
+
 }  // namespace
 
 void register_launch(py::module_& module) {
+  py::class_<CapturedStep, std::shared_ptr<CapturedStep>>(module, "CapturedStep", py::module_local())
+      .def("begin", [](CapturedStep& self) { translated([&] { self.begin(); }); })
+      .def("begin_second", [](CapturedStep& self) { translated([&] { self.begin_second(); }); })
+      .def("end", [](CapturedStep& self) { translated([&] { self.end(); }); })
+      .def("abandon", &CapturedStep::abandon)
+      .def("begin_numbers", &begin_numbers, py::arg("random"))
+      .def("missing", &CapturedStep::missing)
+      .def("start", &start, py::arg("engine"), py::arg("invoke"), py::kw_only(), py::arg("reads"), py::arg("writes"))
+      .def("abandon_numbers", &CapturedStep::abandon_numbers);
   module.def("launch", &launch, py::arg("engine"), py::arg("invoke"), py::arg("kernel"), py::kw_only(),
              py::arg("name"), py::arg("gpu"), py::arg("grid"), py::arg("block"), py::arg("shared_bytes"),
              py::arg("arguments"), py::arg("priority"), "Pushes a launch of a kernel on arrays; returns at once.");

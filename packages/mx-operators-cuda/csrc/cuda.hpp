@@ -18,6 +18,8 @@ using Stream = struct StreamTag*;
 using Event = struct EventTag*;
 using Module = struct ModuleTag*;
 using Function = struct FunctionTag*;
+using Graph = struct GraphTag*;
+using GraphExec = struct GraphExecTag*;
 
 enum : Result {
   kSuccess = 0,
@@ -41,6 +43,7 @@ enum : int {  // CUdevice_attribute
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventBlockingSync = 1, kEventDisableTiming = 2;
 constexpr unsigned kHostAllocPortable = 1;
+constexpr int kCaptureRelaxed = 2;  // other threads may do what they like meanwhile
 
 // X(name, symbol, parameters)
 #define MX_CUDA_FUNCTIONS(X)                                                                       \
@@ -76,6 +79,13 @@ constexpr unsigned kHostAllocPortable = 1;
   X(event_record, "cuEventRecord", (Event event, Stream stream))                                   \
   X(event_query, "cuEventQuery", (Event event))                                                    \
   X(event_wait, "cuEventSynchronize", (Event event))                                               \
+  X(capture_begin, "cuStreamBeginCapture_v2", (Stream stream, int mode))                           \
+  X(capture_end, "cuStreamEndCapture", (Stream stream, Graph * graph))                             \
+  X(graph_instantiate, "cuGraphInstantiateWithFlags",                                              \
+    (GraphExec * executable, Graph graph, unsigned long long flags))                               \
+  X(graph_launch, "cuGraphLaunch", (GraphExec executable, Stream stream))                          \
+  X(graph_exec_destroy, "cuGraphExecDestroy", (GraphExec executable))                              \
+  X(graph_destroy, "cuGraphDestroy", (Graph graph))                                                \
   X(module_load, "cuModuleLoadData", (Module * module, const void* image))                         \
   X(module_function, "cuModuleGetFunction", (Function * function, Module module, const char* name)) \
   X(function_set, "cuFuncSetAttribute", (Function function, int attribute, int value))              \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device_table.hpp"
 
+#include "captured_step.hpp"
 #include "gpu.hpp"
 #include "mx_core/failure.hpp"
 
@@ -23,6 +24,11 @@ void copy(Stream stream, void* to, mx_context to_context, const void* from, mx_c
   if (mx_on_host(to_context) && mx_on_host(from_context)) {
     throw Error(MX_ERROR_VALUE, "[" + where + "] neither side is memory of a GPU");
   }
+  const CapturedStep::Copy what{stream, to, to_context, from, from_context, bytes};
+  if (const auto step = gpu.recorded()) {
+    if (!step->record(what)) return;
+  }
+  const CopyOrder order(what);
   const Current current(gpu);
   if (mx_on_host(from_context)) {
     check(cuda.copy_to_device(address(to), from, bytes, stream), where, "cuMemcpyHtoDAsync");
@@ -38,6 +44,7 @@ void copy(Stream stream, void* to, mx_context to_context, const void* from, mx_c
                             stream),
           where, "cuMemcpyPeerAsync");
   }
+  order.enqueued();
 }
 
 mx_device_api make_table() noexcept {
@@ -56,19 +63,21 @@ mx_device_api make_table() noexcept {
   };
   // A token that failed counts as reached: waiting for it tells why.
   t.reached = [](void*, mx_token* token) -> int32_t {
-    return forked() || token->gpu->cuda().event_query(token->event) != kNotReady;
+    return forked() || token->gpu->cuda().event_query(token->point()) != kNotReady;
   };
   t.wait = [](void*, mx_token* token, mx_error* error) {
     return guarded(error, [&] {
-      check(functions().event_wait(token->event), token->gpu->name(), "cuEventSynchronize");
+      check(functions().event_wait(token->point()), token->gpu->name(), "cuEventSynchronize");
     });
   };
   t.stream_wait = [](void*, void* stream, mx_token* token, mx_error* error) {
     return guarded(error, [&] {
       const auto lane = static_cast<Stream>(stream);
       if (lane == token->stream) return;  // in order anyway
-      check(functions().stream_wait(lane, token->event, 0), Gpu::of(lane).name(),
-            "cuStreamWaitEvent");
+      Gpu& gpu = Gpu::of(lane);
+      const auto step = gpu.recorded();
+      if (step != nullptr && step->captures(lane)) return;  // nothing was pending when the capture began
+      check(functions().stream_wait(lane, token->point(), 0), gpu.name(), "cuStreamWaitEvent");
     });
   };
   t.release = [](void*, mx_token* token) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "array_task.hpp"
+#include "captured_step.hpp"
 #include "mx_core/failure.hpp"
 
 namespace mx::cuda {
@@ -45,6 +46,7 @@ class LaunchTask final : public ArrayTask {
 
   void run(const mx_run_context& context) const override {
     const Gpu& gpu = Gpu::at(launch_.gpu);  // refuses in a forked child
+    if (const auto step = gpu.recorded()) step->record_unknown("a kernel of the program");
     std::vector<uint64_t> values;
     std::vector<void*> pointers;
     size_t number = 0;

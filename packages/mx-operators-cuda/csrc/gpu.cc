@@ -2,9 +2,9 @@
 #include "gpu.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <memory>
+#include <utility>
 
+#include "captured_step.hpp"
 #include "mx_core/failure.hpp"
 
 namespace mx::cuda {
@@ -100,6 +100,12 @@ void Gpu::reach(Gpu& peer) {
 mx_token* Gpu::record(Stream stream) {
   mx_token* token = take_token();
   token->stream = stream;
+  if (stream == streams_[0]) {
+    if (const auto step = recorded()) {
+      token->run = step->last_run();
+      return token;
+    }
+  }
   const Result result = cuda_.event_record(token->event, stream);
   if (result != kSuccess) {
     recycle(token);
@@ -116,7 +122,7 @@ mx_token* Gpu::take_token() {
     return token;
   }
   if (tokens_.capacity() <= tokens_made_) tokens_.reserve(2 * tokens_made_ + 16);
-  auto made = std::make_unique<mx_token>(mx_token{nullptr, nullptr, this});
+  auto made = std::make_unique<mx_token>(mx_token{nullptr, nullptr, this, nullptr});
   const Current current(*this);
   check(cuda_.event_create(&made->event, kEventFlags), name_, "cuEventCreate");
   ++tokens_made_;
@@ -124,8 +130,50 @@ mx_token* Gpu::take_token() {
 }
 
 void Gpu::recycle(mx_token* token) noexcept {
+  token->run.reset();  // before the lock: it may recycle another
   const std::lock_guard<std::mutex> lock(mutex_);
   tokens_.push_back(token);
+}
+
+std::shared_ptr<CapturedStep> Gpu::recorded() const {
+  if (!records_.load(std::memory_order_acquire)) return nullptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return recorded_;
+}
+
+void Gpu::record_to(std::shared_ptr<CapturedStep> step) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (step != nullptr && recorded_ != nullptr) {
+      throw Error(MX_ERROR, "[CapturedStep] " + name_ + ": another step is being captured or started");
+    }
+    records_.store(step != nullptr, std::memory_order_release);
+    recorded_.swap(step);
+  }  // what was recorded goes without the lock
+}
+
+std::vector<std::shared_ptr<CapturedStep>> Gpu::captured() const {
+  std::vector<std::shared_ptr<CapturedStep>> found;
+  if (!has_captured_.load(std::memory_order_acquire)) return found;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& each : captured_) {
+    if (auto step = each.lock()) found.push_back(std::move(step));
+  }
+  return found;
+}
+
+void Gpu::add_captured(const std::shared_ptr<CapturedStep>& step) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto gone = [](const auto& each) { return each.expired(); };
+  captured_.erase(std::remove_if(captured_.begin(), captured_.end(), gone), captured_.end());
+  captured_.push_back(step);
+  has_captured_.store(true, std::memory_order_release);
+}
+
+LastRun::LastRun(Gpu& gpu) : token_(gpu.record(gpu.stream(0))) {}
+
+LastRun::~LastRun() {
+  if (!forked()) token_->gpu->recycle(token_);
 }
 
 Current::Current(const Gpu& gpu) : cuda_(gpu.cuda()) {
@@ -138,3 +186,5 @@ Current::~Current() {
 }
 
 }  // namespace mx::cuda
+
+mx::cuda::Event mx_token::point() const noexcept { return run == nullptr ? event : run->event(); }

@@ -3,7 +3,9 @@
 // One GPU of this process: its primary context, its streams, its events.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -11,14 +13,19 @@
 #include "driver.hpp"
 
 namespace mx::cuda {
+class CapturedStep;
 class Gpu;
+class LastRun;
 }
 
 // A point on a stream: an event, and where it was recorded.
 struct mx_token {
-  mx::cuda::Event event;
-  mx::cuda::Stream stream;
-  mx::cuda::Gpu* gpu;
+  mx::cuda::Event event = nullptr;
+  mx::cuda::Stream stream = nullptr;
+  mx::cuda::Gpu* gpu = nullptr;
+  // Of what was captured: the point is where the last run of that ends.
+  std::shared_ptr<const mx::cuda::LastRun> run = nullptr;
+  mx::cuda::Event point() const noexcept;
 };
 
 namespace mx::cuda {
@@ -48,6 +55,13 @@ class Gpu {
   mx_token* record(Stream stream);
   void recycle(mx_token* token) noexcept;
 
+  // What is captured, or told the numbers of its next run, on the stream that computes; null for most of the time.
+  std::shared_ptr<CapturedStep> recorded() const;
+  void record_to(std::shared_ptr<CapturedStep> step);
+  // All that live: copies on other streams look whether they touch memory of theirs.
+  std::vector<std::shared_ptr<CapturedStep>> captured() const;
+  void add_captured(const std::shared_ptr<CapturedStep>& step);
+
  private:
   Gpu(const Functions& cuda, int32_t id);
   mx_token* take_token();
@@ -58,10 +72,28 @@ class Gpu {
   Ordinal ordinal_ = 0;
   Context context_ = nullptr;  // the primary one, retained for good
   Stream streams_[kLanes] = {};
-  std::mutex mutex_;  // guards all that follows
+  std::atomic<bool> records_{false};
+  std::atomic<bool> has_captured_{false};
+  mutable std::mutex mutex_;  // guards all that follows
+  std::shared_ptr<CapturedStep> recorded_;
+  std::vector<std::weak_ptr<CapturedStep>> captured_;
   std::vector<mx_token*> tokens_;  // not in use; room for all that exist, so that recycling needs none
   size_t tokens_made_ = 0;
   std::vector<int32_t> peers_;
+};
+
+// Where the last run of a captured step ends on its stream; before the first nothing is to be waited for.
+// Threads: any.
+class LastRun {
+ public:
+  explicit LastRun(Gpu& gpu);
+  LastRun(const LastRun&) = delete;
+  LastRun& operator=(const LastRun&) = delete;
+  ~LastRun();
+  Event event() const noexcept { return token_->event; }
+
+ private:
+  mx_token* const token_;
 };
 
 // Makes the primary context of a GPU current on this thread, then what was current before.

@@ -2,6 +2,8 @@
 #include "launch_plan.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <tuple>
 #include <utility>
 
 namespace mx::cuda {
@@ -18,11 +20,46 @@ std::string shape_text(const int64_t* shape, size_t n) {
 // The values a launch points to.
 union Value {
   const void* pointer;
-  double number;
+  struct {
+    uint64_t bits;
+    const uint64_t* place;
+  } given;  // Given<T> of elementwise.cuh
   int32_t request;
   uint32_t narrow;
   uint64_t wide;
 };
+
+// The bits of a number that varies from run to run.
+uint64_t bits_of(const Parameter& p, const Call& call) {
+  switch (p.kind) {
+    case Parameter::kRandomKey: return call.context.random_key;
+    case Parameter::kRandomOffset: return call.context.random_offset;
+    case Parameter::kNumber: return p.number;
+    default: break;
+  }
+  uint64_t bits = 0;
+  std::memcpy(&bits, &call.context.scalars[p.number], sizeof bits);
+  return bits;
+}
+
+bool same(const Launch& a, const Launch& b) {
+  const auto alike = [](const Parameter& p, const Parameter& q) {
+    return p == q || (p.kind == Parameter::kNumber && q.kind == Parameter::kNumber);
+  };
+  return a.kernel == b.kernel && a.blocks == b.blocks && a.threads == b.threads && a.shared_bytes == b.shared_bytes &&
+         std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(), b.parameters.end(), alike);
+}
+bool same(const Product& a, const Product& b) {
+  const auto all = [](const Product& p) {
+    return std::tuple(p.dtype, p.transpose_a, p.transpose_b, p.m, p.n, p.k, p.row_a, p.row_b, p.row_c, p.stride_a,
+                      p.stride_b, p.stride_c, p.batch, p.add);
+  };
+  return a.a == b.a && a.b == b.b && a.c == b.c && all(a) == all(b);
+}
+bool same(const Convolved& a, const Convolved& b) {
+  return a.written == b.written && a.added == b.added && a.places == b.places && a.result == b.result &&
+         a.workspace == b.workspace && a.instead == b.instead;
+}
 
 Stream stream_of(const Call& call) { return static_cast<Stream>(call.context.stream); }
 
@@ -42,6 +79,13 @@ LaunchPlan::LaunchPlan(Signature signature, LaunchSpec spec)
   }
   if (spec_.counted) check_counted();
   for (const size_t bytes : spec_.scratch) scratch_.push_back(add_scratch(bytes));
+  size_t numbers = 0;
+  for (const auto& step : spec_.steps) {
+    first_number_.push_back(numbers);
+    if (const auto* launch = std::get_if<Launch>(&step)) {
+      for (const Parameter& p : launch->parameters) numbers += p.varies() ? 1 : 0;
+    }
+  }
   random_blocks = spec_.random_blocks;
 }
 
@@ -147,8 +191,15 @@ void LaunchPlan::execute(const Call& call) const {
   if (spec_.steps.empty() || (!wanted && !signature_.outputs.empty())) return;
   const Gpu& gpu = Gpu::at(spec_.gpu);  // refuses in a forked child
   const Current current(gpu);
-  if (!spec_.counted) return run_steps(gpu, call, 0, spec_.steps.size());
-  run_steps(gpu, call, 0, spec_.counted->steps);
+  const auto captured = gpu.recorded();
+  if (captured == nullptr) return run_all(gpu, call, nullptr);
+  captured->record(described(call), [&](const uint64_t* places) { run_all(gpu, call, places); });
+}
+
+void LaunchPlan::run_all(const Gpu& gpu, const Call& call, const uint64_t* places) const {
+  if (!spec_.counted) return run_steps(gpu, call, 0, spec_.steps.size(), places);
+  if (places != nullptr) refuse(MX_ERROR_UNSUPPORTED, "its shape is known only after a run, so it cannot be captured");
+  run_steps(gpu, call, 0, spec_.counted->steps, nullptr);
   Shape shape{counted_rows(gpu, call)};
   shape.insert(shape.end(), spec_.counted->row.begin(), spec_.counted->row.end());
   mx_tensor made{};
@@ -158,17 +209,50 @@ void LaunchPlan::execute(const Call& call) const {
                                                    &made, &error);
   if (status != MX_OK) throw Error(static_cast<mx_status>(status), error.message);
   if (made.bytes == 0) return;
-  run_steps(gpu, {call.context, call.inputs, &made, call.req, call.plan}, spec_.counted->steps, spec_.steps.size());
+  run_steps(gpu, {call.context, call.inputs, &made, call.req, call.plan}, spec_.counted->steps, spec_.steps.size(),
+            nullptr);
 }
 
-void LaunchPlan::run_steps(const Gpu& gpu, const Call& call, size_t begin, size_t end) const {
+CapturedStep::Run LaunchPlan::described(const Call& call) const {
+  CapturedStep::Run made{this, const_cast<LaunchPlan*>(this), {}, {}, 0, {}, {}};
+  for (const auto& step : spec_.steps) {
+    const auto* launch = std::get_if<Launch>(&step);
+    if (launch == nullptr) continue;
+    for (const Parameter& p : launch->parameters) {
+      if (p.varies()) made.numbers.push_back({bits_of(p, call), p.kind});
+    }
+  }
+  const size_t n_inputs = signature_.inputs.size(), n_outputs = signature_.outputs.size();
+  made.n_inputs = n_inputs;
+  for (size_t i = 0; i < n_inputs; ++i) made.tensors.push_back(call.inputs[i]);
+  for (size_t i = 0; i < n_outputs; ++i) made.tensors.push_back(call.outputs[i]);
+  made.requests.assign(call.req, call.req + n_outputs);
+  made.random = {call.context.random_key, call.context.random_offset, spec_.random_blocks};
+  return made;
+}
+
+bool LaunchPlan::same_but_numbers(const Capturable& other) const {
+  const auto* plan = dynamic_cast<const LaunchPlan*>(&other);
+  if (plan == this) return true;
+  const auto alike = [](const auto& a, const auto& b) {
+    return a.index() == b.index() && std::visit(
+                                         [&](const auto& one) {
+                                           return same(one, std::get<std::decay_t<decltype(one)>>(b));
+                                         },
+                                         a);
+  };
+  return plan != nullptr && plan->spec_.name == spec_.name && plan->spec_.scratch == spec_.scratch &&
+         std::equal(spec_.steps.begin(), spec_.steps.end(), plan->spec_.steps.begin(), plan->spec_.steps.end(), alike);
+}
+
+void LaunchPlan::run_steps(const Gpu& gpu, const Call& call, size_t begin, size_t end, const uint64_t* places) const {
   for (size_t i = begin; i < end; ++i) {
     if (const auto* convolved = std::get_if<Convolved>(&spec_.steps[i])) {
       if (enqueue(*convolved, gpu, call)) i += convolved->instead;
     } else if (const auto* product = std::get_if<Product>(&spec_.steps[i])) {
       enqueue(*product, gpu, call);
     } else {
-      enqueue(std::get<Launch>(spec_.steps[i]), gpu, call);
+      enqueue(std::get<Launch>(spec_.steps[i]), gpu, call, places == nullptr ? nullptr : places + first_number_[i]);
     }
   }
 }
@@ -197,7 +281,7 @@ void* LaunchPlan::pointer(const Parameter& p, const Call& call) const {
   }
 }
 
-void LaunchPlan::enqueue(const Launch& launch, const Gpu& gpu, const Call& call) const {
+void LaunchPlan::enqueue(const Launch& launch, const Gpu& gpu, const Call& call, const uint64_t* place) const {
   Value values[kParameters];
   void* pointers[kParameters];
   for (size_t i = 0; i < launch.parameters.size(); ++i) {
@@ -209,11 +293,15 @@ void LaunchPlan::enqueue(const Launch& launch, const Gpu& gpu, const Call& call)
       case Parameter::kOutput:
       case Parameter::kScratch: value.pointer = pointer(p, call); break;
       case Parameter::kRequest: value.request = call.req[p.number]; break;
-      case Parameter::kScalar: value.number = call.context.scalars[p.number]; break;
       case Parameter::kUint32: value.narrow = static_cast<uint32_t>(p.number); break;
       case Parameter::kUint64: value.wide = p.number; break;
-      case Parameter::kRandomKey: value.wide = call.context.random_key; break;
-      case Parameter::kRandomOffset: value.wide = call.context.random_offset; break;
+      case Parameter::kScalar:
+      case Parameter::kRandomKey:
+      case Parameter::kRandomOffset:
+      case Parameter::kNumber:
+        value.given = {bits_of(p, call), place};
+        place = place == nullptr ? nullptr : place + 1;
+        break;
     }
   }
   const Result result =

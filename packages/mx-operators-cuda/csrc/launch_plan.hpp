@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "blas.hpp"
+#include "captured_step.hpp"
 #include "convolution_graph.hpp"
 #include "kernel.hpp"
 #include "mx_core/plan.hpp"
@@ -66,9 +67,12 @@ struct LaunchSpec {
 };
 
 // Throws mx::Error for parameters that refer to what there is not, or a kernel that does not load.
-class LaunchPlan final : public Plan {
+class LaunchPlan final : public Plan, public Capturable {
  public:
   LaunchPlan(Signature signature, LaunchSpec spec);
+
+  const std::string& operation() const override { return spec_.name; }
+  bool same_but_numbers(const Capturable& other) const override;
 
  private:
   void check(const Call& call) const override;
@@ -78,10 +82,13 @@ class LaunchPlan final : public Plan {
   void check_counted();
   void execute(const Call& call) const override;
   // Runs steps from `begin` up to `end`.
-  void run_steps(const Gpu& gpu, const Call& call, size_t begin, size_t end) const;
+  void run_steps(const Gpu& gpu, const Call& call, size_t begin, size_t end, const uint64_t* places) const;
   int64_t counted_rows(const Gpu& gpu, const Call& call) const;
   void* pointer(const Parameter& p, const Call& call) const;
-  void enqueue(const Launch& launch, const Gpu& gpu, const Call& call) const;
+  // `place` of the first number that varies: null where it is given by value.
+  void enqueue(const Launch& launch, const Gpu& gpu, const Call& call, const uint64_t* place) const;
+  void run_all(const Gpu& gpu, const Call& call, const uint64_t* places) const;
+  CapturedStep::Run described(const Call& call) const;
   void enqueue(const Product& product, const Gpu& gpu, const Call& call) const;
   void check_step(const Launch& launch, const Gpu& gpu) const;
   void check_step(const Product& product, const Gpu& gpu) const;
@@ -91,6 +98,7 @@ class LaunchPlan final : public Plan {
 
   const LaunchSpec spec_;
   std::vector<Section> scratch_;
+  std::vector<size_t> first_number_;  // of each step, of those that vary
 };
 
 }  // namespace mx::cuda

@@ -138,6 +138,11 @@ class CollectiveTask final : public ArrayTask {
     const auto stream = static_cast<Stream>(context.stream);
     Gpu& gpu = Gpu::at(this->gpu());  // refuses in a forked child
     if (elements_ == 0) return;
+    for (const int id : clique_->gpus) {
+      if (Gpu::at(id).recorded() != nullptr) {
+        throw Error(MX_ERROR_UNSUPPORTED, "[CapturedStep] gpu(" + std::to_string(id) + "): NCCL cannot be captured");
+      }
+    }
     const std::lock_guard<std::mutex> lock(clique_->mutex);
     follow(gpu, stream, clique_->streams);
     enqueue();

@@ -267,8 +267,12 @@ template <class... P> int sizes(void (*)(P...), std::size_t* out) {
 }
 
 // Takes the mark off a pointer; false when it is memory of the host.
+template <class P> struct is_given : std::false_type {};
+template <class T> struct is_given<Given<T>> : std::true_type {};
 template <class P> bool to_host(void* argument) {
-  if constexpr (std::is_pointer_v<P>) {
+  if constexpr (is_given<P>::value) {
+    return to_host<const void*>(static_cast<char*>(argument) + offsetof(P, place));
+  } else if constexpr (std::is_pointer_v<P>) {
     std::uint64_t address;
     std::memcpy(&address, argument, sizeof address);
     if (address != 0 && (address & kDeviceBit) == 0) return false;

@@ -95,6 +95,12 @@ def test_blocks(machine: Machine) -> None:
     machine.check("blocks")
 
 
+@needs_gluon
+@pytest.mark.timeout(300)
+def test_captured_steps(machine: Machine) -> None:
+    machine.check("captured", FAKE_CUDA_DELAY="100")
+
+
 @needs_graphs
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ["graphs", "networks"])

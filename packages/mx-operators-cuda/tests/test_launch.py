@@ -31,7 +31,7 @@ def test_parameters_in_the_kernels_order() -> None:
         (Kind.INPUT, 0), (Kind.INPUT, 1), (Kind.OUTPUT, 0), (Kind.REQUEST, 0), (Kind.SCALAR, 0),
         (Kind.UINT32, 12), (Kind.UINT32, 4),
     )  # fmt: skip
-    assert "mx_axpy(const float* x0, const float* x1, float* y0, int request0, double scalar0, Index n, Index size1)" \
+    assert "mx_axpy(const float* x0, const float* x1, float* y0, int request0, mx::Scalar scalar0, Index n, Index size1)" \
         in made.source.text  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mx_core.imports import lazy
 
 if TYPE_CHECKING:
+    from mx_operators_cuda.captured_step import CapturedStep as CapturedStep
     from mx_operators_cuda.cupy_memory import CupyMemory as CupyMemory
     from mx_operators_cuda.elementwise import generate as generate
     from mx_operators_cuda.elementwise import kernel as kernel
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
+        "mx_operators_cuda.captured_step": ["CapturedStep"],
         "mx_operators_cuda.cupy_memory": ["CupyMemory"],
         "mx_operators_cuda.elementwise": ["generate", "kernel"],
         "mx_operators_cuda.launch": ["Launch"],

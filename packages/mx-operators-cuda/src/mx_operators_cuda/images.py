@@ -16,9 +16,7 @@ from mx_operators_cuda.launch import Kind, Launch, make_plan
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
 
-_STREAM = written.Argument(
-    "{0}, {1}", (("mx::uint64", (Kind.RANDOM_KEY, 0)), ("mx::uint64", (Kind.RANDOM_OFFSET, 0)))
-)
+_STREAM = written.stream()
 _NO_STREAM = written.Argument("0, 0", ())
 #: blocks of the sum of lightness, and their threads: kParts and kThreads of the header
 _PARTS, _BLOCK = 64, 256

@@ -26,12 +26,13 @@ class Kind(IntEnum):
     INPUT = 0  #: pointer to an input
     OUTPUT = 1  #: pointer to an output
     REQUEST = 2  #: what is done with an output, int32
-    SCALAR = 3  #: a run-time scalar, double
+    SCALAR = 3  #: a run-time scalar, `mx::Scalar`
     SCRATCH = 4  #: pointer to scratch memory
     UINT32 = 5  #: the number itself
     UINT64 = 6  #: the number itself
-    RANDOM_KEY = 7  #: uint64
-    RANDOM_OFFSET = 8  #: uint64
+    RANDOM_KEY = 7  #: `mx::Counter`
+    RANDOM_OFFSET = 8  #: the same
+    NUMBER = 9  #: the bits of a double, `mx::Scalar`
 
 
 #: kind, which one or the number, and for a pointer the bytes from where the memory begins

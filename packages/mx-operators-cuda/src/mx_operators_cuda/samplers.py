@@ -18,9 +18,7 @@ from mx_operators_cuda.sort import Keys, order
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
 
-_STREAM = written.Argument(
-    "{0}, {1}", (("mx::uint64", (Kind.RANDOM_KEY, 0)), ("mx::uint64", (Kind.RANDOM_OFFSET, 0)))
-)
+_STREAM = written.stream()
 _FLOAT64, _INT64, _INT32 = (dtypes.code(name) for name in ("float64", "int64", "int32"))
 
 

@@ -56,7 +56,7 @@ def request(output: int) -> Argument:
 
 def scalar(i: int) -> Argument:
     """A run-time scalar as double."""
-    return Argument("{0}", (("double", (Kind.SCALAR, i)),))
+    return Argument("double({0})", (("mx::Scalar", (Kind.SCALAR, i)),))
 
 
 def number(value: int) -> Argument:
@@ -71,12 +71,18 @@ def small(value: int) -> Argument:
 
 def double(value: float) -> Argument:
     """A number as double, given like a 64-bit integer with its bits: other numbers need no other kernel."""
-    return Argument("{0}", (("double", bits_of(value)),))
+    return Argument("double({0})", (("mx::Scalar", bits_of(value)),))
+
+
+def stream() -> Argument:
+    """Key and first counter of random numbers."""
+    places = (("mx::Counter", (Kind.RANDOM_KEY, 0)), ("mx::Counter", (Kind.RANDOM_OFFSET, 0)))
+    return Argument("mx::uint64({0}), mx::uint64({1})", places)
 
 
 def bits_of(value: float) -> Parameter:
-    """A parameter of type double that is a number."""
-    return (Kind.UINT64, int.from_bytes(struct_module.pack("<d", value), "little"))
+    """A parameter of type `mx::Scalar` that is a number."""
+    return (Kind.NUMBER, int.from_bytes(struct_module.pack("<d", value), "little"))
 
 
 def constant(value: float, code: int) -> Argument:

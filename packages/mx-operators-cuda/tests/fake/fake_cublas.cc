@@ -118,11 +118,9 @@ int cublasGemmStridedBatchedEx(Handle* handle, int turn_a, int turn_b, int m, in
     delete call;
     return kInvalid;
   }
-  const auto body = [](void* argument) {
-    static_cast<Call*>(argument)->run();
-    delete static_cast<Call*>(argument);
-  };
-  fake_enqueue(handle->stream, body, call);
+  fake_enqueue(
+      handle->stream, [](void* argument) { static_cast<Call*>(argument)->run(); }, call,
+      [](void* argument) { delete static_cast<Call*>(argument); });
   return kOk;
 }
 

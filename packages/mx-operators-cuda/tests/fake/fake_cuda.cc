@@ -32,7 +32,8 @@ struct Device {
 namespace {
 
 enum { kOk = 0, kInvalid = 1, kNoMemory = 2, kUninitialized = 3, kNoDevice = 100, kBadImage = 200,
-       kBadContext = 201, kNotFound = 500, kNotReady = 600, kIllegalAddress = 700, kPeerTwice = 704 };
+       kBadContext = 201, kNotFound = 500, kNotReady = 600, kIllegalAddress = 700, kPeerTwice = 704,
+       kCaptureUnsupported = 900, kCaptureUnmatched = 903, kCaptureIsolation = 905 };
 
 // extents of the grid and of a block
 using Extents = std::array<unsigned, 6>;
@@ -205,8 +206,9 @@ long fake_calls(const char* symbol) {
   const Guard lock(world().mutex);
   return world().calls[symbol];
 }
-void fake_enqueue(void* stream, void (*body)(void*), void* argument) {
-  static_cast<Stream*>(stream)->push([=] { body(argument); });
+void fake_enqueue(void* stream, void (*body)(void*), void* argument, void (*destroy)(void*)) {
+  const std::shared_ptr<void> held(argument, destroy);
+  static_cast<Stream*>(stream)->push([=] { body(held.get()); });
 }
 int fake_owns(unsigned long long address, size_t bytes) { return valid(address, bytes, nullptr); }
 void fake_register(const char* name, void (*run)(unsigned, unsigned, void**), const size_t* sizes,
@@ -391,6 +393,7 @@ int cuEventCreate(Event** event, unsigned) {
 int cuEventRecord(Event* event, Stream* stream) {
   ENTER("cuEventRecord");
   if (event->device != stream->device()) return kInvalid;
+  if (stream->captures()) return kCaptureUnsupported;
   const auto point = std::make_shared<Point>();
   {
     const Guard lock(points_mutex());
@@ -415,7 +418,47 @@ int cuEventSynchronize(Event* event) {
 }
 int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
   ENTER("cuStreamWaitEvent");
+  if (stream->captures()) return kCaptureIsolation;
   if (const auto point = last(event)) stream->push([point] { wait_for(*point); });
+  return kOk;
+}
+
+// ---- captured streams ----
+
+struct Executable {
+  std::shared_ptr<Graph> graph;
+};
+int cuStreamBeginCapture_v2(Stream* stream, int mode) {
+  ENTER("cuStreamBeginCapture_v2", true);
+  if (mode != 2) return kInvalid;  // relaxed: threads of the engine take turns
+  return stream->begin_capture() ? kOk : kInvalid;
+}
+int cuStreamEndCapture(Stream* stream, std::shared_ptr<Graph>** graph) {
+  ENTER("cuStreamEndCapture", true);
+  const auto made = stream->end_capture();
+  if (made == nullptr) return kCaptureUnmatched;
+  *graph = new std::shared_ptr<Graph>(made);
+  return kOk;
+}
+int cuGraphInstantiateWithFlags(Executable** executable, std::shared_ptr<Graph>* graph, unsigned long long) {
+  ENTER("cuGraphInstantiateWithFlags", true);
+  *executable = new Executable{*graph};
+  return kOk;
+}
+int cuGraphLaunch(Executable* executable, Stream* stream) {
+  ENTER("cuGraphLaunch", true);
+  if (stream->captures()) return kCaptureUnsupported;
+  for (const auto& body : executable->graph->bodies) stream->push(body);
+  return kOk;
+}
+int cuGraphExecDestroy(Executable* executable) {
+  ENTER("cuGraphExecDestroy");
+  delete executable;
+  return kOk;
+}
+int cuGraphDestroy(std::shared_ptr<Graph>* graph) {
+  ENTER("cuGraphDestroy");
+  delete graph;
   return kOk;
 }
 
@@ -497,8 +540,9 @@ int cuLaunchKernel(Kernel* kernel, unsigned grid_x, unsigned grid_y, unsigned gr
     const auto* begin = static_cast<const char*>(parameters[i]);
     values.emplace_back(begin, begin + kernel->sizes[i]);
   }
-  stream->push([=, values = std::move(values)]() mutable {
+  stream->push([=, given = std::move(values)] {
     if (sticky() != 0) return;
+    auto values = given;  // a run takes the marks off its addresses
     {
       const Guard lock(world().mutex);
       if (injected("kernel") != kOk) return;

@@ -25,8 +25,9 @@ size_t fake_used(int device);
 size_t fake_pinned();
 // Calls so far to a function.
 long fake_calls(const char* symbol);
-// Enqueues a host function on a stream, for other libraries of the machine; `body` gets `argument`.
-void fake_enqueue(void* stream, void (*body)(void* argument), void* argument);
+// Enqueues a host function on a stream, for other libraries of the machine; `body` gets `argument`, several times if
+// the stream is captured, and `destroy` gets it last.
+void fake_enqueue(void* stream, void (*body)(void* argument), void* argument, void (*destroy)(void* argument));
 // Whether `bytes` of device memory begin at an address.
 int fake_owns(unsigned long long address, size_t bytes);
 // Makes a host function a kernel: an image "FAKE:registered" has it under `name`.

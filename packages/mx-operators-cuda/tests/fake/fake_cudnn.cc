@@ -315,9 +315,8 @@ int cudnnBackendExecute(Handle* handle, const Descriptor* plan, const Descriptor
     auto* mine = static_cast<Run*>(argument);
     std::memset(reinterpret_cast<void*>(mine->workspace & ~kFakeDeviceBit), 0x77, kWorkspace);
     mine->what.compute([&](int64_t id) { return reinterpret_cast<char*>(mine->addresses.at(id) & ~kFakeDeviceBit); });
-    delete mine;
   };
-  fake_enqueue(handle->stream, body, run);
+  fake_enqueue(handle->stream, body, run, [](void* argument) { delete static_cast<Run*>(argument); });
   return kOk;
 }
 

@@ -132,11 +132,9 @@ int ncclGroupEnd() {
   group->parts = pending;
   for (const Part& part : group->parts) {
     auto* held = new std::shared_ptr<Group>(group);
-    fake_enqueue(part.stream, [](void* argument) {
-      auto* held = static_cast<std::shared_ptr<Group>*>(argument);
-      meet(**held);
-      delete held;
-    }, held);
+    fake_enqueue(
+        part.stream, [](void* argument) { meet(**static_cast<std::shared_ptr<Group>*>(argument)); }, held,
+        [](void* argument) { delete static_cast<std::shared_ptr<Group>*>(argument); });
   }
   return kOk;
 }

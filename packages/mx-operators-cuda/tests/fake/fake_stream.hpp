@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace fake {
 
@@ -42,6 +43,11 @@ inline void reach(Point& point) {
 
 struct Device;
 
+// What a stream was given while it was captured; every launch runs it again.
+struct Graph {
+  std::deque<std::function<void()>> bodies;
+};
+
 class Stream {
  public:
   explicit Stream(Device* device) : device_(device) {
@@ -51,9 +57,25 @@ class Stream {
   void push(std::function<void()> body) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      queue_.push_back(std::move(body));
+      (capture_ != nullptr ? capture_->bodies : queue_).push_back(std::move(body));
     }
     changed_.notify_one();
+  }
+  bool captures() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return capture_ != nullptr;
+  }
+  // False when it is captured already.
+  bool begin_capture() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (capture_ != nullptr) return false;
+    capture_ = std::make_shared<Graph>();
+    return true;
+  }
+  // Null when it is not captured.
+  std::shared_ptr<Graph> end_capture() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::exchange(capture_, nullptr);
   }
 
  private:
@@ -73,6 +95,7 @@ class Stream {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
+  std::shared_ptr<Graph> capture_;  // null: what comes is run
 };
 
 // The last moment it was recorded at; guarded by points_mutex.

@@ -73,7 +73,7 @@ def walk(source: View, target: View) -> Walk:
 def write_move(name: str, code: int, rank: int, scalar: bool = False) -> KernelSource:
     """A kernel that copies along `rank` axes.
 
-    Its parameters, in order: pointer of the input, or with `scalar` the number as double; pointer of the
+    Its parameters, in order: pointer of the input, or with `scalar` the number as `mx::Scalar`; pointer of the
     output and the request; elements; offset in the input and in the output; sizes of all axes but the
     first; strides in the input; strides in the output. All numbers are 64 bits wide.
     """
@@ -81,7 +81,7 @@ def write_move(name: str, code: int, rank: int, scalar: bool = False) -> KernelS
     axes = range(rank)
     numbers = ["mx::uint64 n", "mx::int64 from0", "mx::int64 to0", *(f"mx::uint64 size{i}" for i in axes[1:])]
     numbers += [f"mx::int64 from_stride{i}" for i in axes] + [f"mx::int64 to_stride{i}" for i in axes]
-    source = "double x" if scalar else f"const {stored}* x"
+    source = "mx::Scalar given" if scalar else f"const {stored}* x"
     lines = []
     for i in reversed(axes):
         at = f"rest % size{i}" if i else "rest"
@@ -89,7 +89,7 @@ def write_move(name: str, code: int, rank: int, scalar: bool = False) -> KernelS
         lines += [f"    rest /= size{i};"] if i else []
         lines += [] if scalar else [f"    from += k{i} * from_stride{i};"]
         lines.append(f"    to += k{i} * to_stride{i};")
-    value = "mx::convert<Value>(x)" if scalar else "mx::convert<Value>(x[from])"
+    value = "x" if scalar else "mx::convert<Value>(x[from])"
     text = [
         f'#include "{HEADER}"',
         "",
@@ -97,6 +97,7 @@ def write_move(name: str, code: int, rank: int, scalar: bool = False) -> KernelS
         "",
         f'extern "C" __global__ void __launch_bounds__({BLOCK})',
         f"{name}({source}, {stored}* y, int request, {', '.join(numbers)}) {{",
+        *(["  const Value x = mx::convert<Value>(double(given));"] if scalar else []),
         "  const mx::uint64 step = mx::uint64(gridDim.x) * blockDim.x;",
         "  for (mx::uint64 i = mx::uint64(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step) {",
         *(["    mx::uint64 rest = i;"] if rank else []),

@@ -30,9 +30,9 @@ def per_counter(code: int, distribution: str) -> int:
 def write_draw(name: str, distribution: str, code: int) -> KernelSource:
     """A kernel that fills an output with random numbers.
 
-    Its parameters, in order: pointer of the output and the request; key and first counter; the run-time
-    scalars as double (uniform: low, high; normal: mean, deviation; exponential: rate), for integers low and
-    the size of the interval as uint64; the number of elements.
+    Its parameters, in order: pointer of the output and the request; key and first counter as `mx::Counter`; the
+    run-time scalars as `mx::Scalar` (uniform: low, high; normal: mean, deviation; exponential: rate), for integers
+    low and the size of the interval as uint64; the number of elements.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ def write_draw(name: str, distribution: str, code: int) -> KernelSource:
     count = per_counter(code, distribution)
     compute = _INT64 if distribution == "integers" else compute_dtype((code,))
     scalars = {"uniform": ["low", "high"], "normal": ["mean", "deviation"], "exponential": ["rate"]}
-    given = [f"double {s}" for s in scalars.get(distribution, ())] or ["mx::uint64 low", "mx::uint64 range"]
+    given = [f"mx::Scalar given_{s}" for s in scalars.get(distribution, ())]
+    head = [f"const double {s} = given_{s};" for s in scalars.get(distribution, ())]
     body = [
         f"Value v[{count}];",
         *_DRAWS[distribution](code, count),
@@ -53,7 +54,8 @@ def write_draw(name: str, distribution: str, code: int) -> KernelSource:
         "}",
     ]
     outputs = [f"{names.STORAGE[code]}* y", "int request"]
-    return _kernel(name, compute, outputs, given, count, body)
+    given = given or ["mx::uint64 low", "mx::uint64 range"]
+    return _kernel(name, compute, outputs, given, count, body, head)
 
 
 def write_dropout(name: str, code: int, scale: float) -> KernelSource:
@@ -84,9 +86,10 @@ def write_dropout(name: str, code: int, scale: float) -> KernelSource:
 
 
 def _kernel(
-    name: str, compute: int, tensors: Sequence[str], given: Sequence[str], count: int, body: Sequence[str]
-) -> KernelSource:
-    parameters = [*tensors, "mx::uint64 key", "mx::uint64 counter", *given, "mx::uint64 n"]
+    name: str, compute: int, tensors: Sequence[str], given: Sequence[str], count: int, body: Sequence[str],
+    head: Sequence[str] = (),
+) -> KernelSource:  # fmt: skip
+    parameters = [*tensors, "mx::Counter given_key", "mx::Counter given_counter", *given, "mx::uint64 n"]
     text = [
         f'#include "{PHILOX}"',
         f'#include "{HEADER}"',
@@ -96,6 +99,8 @@ def _kernel(
         "",
         f'extern "C" __global__ void __launch_bounds__({BLOCK})',
         f"{name}({', '.join(parameters)}) {{",
+        "  const mx::uint64 key = given_key, counter = given_counter;",
+        *(f"  {line}" for line in head),
         "  const Index step = Index(gridDim.x) * blockDim.x;",
         f"  const Index blocks = n / {count} + (n % {count} != 0);",
         "  for (Index b = Index(blockIdx.x) * blockDim.x + threadIdx.x; b < blocks; b += step) {",

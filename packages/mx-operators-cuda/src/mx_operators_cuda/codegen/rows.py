@@ -113,7 +113,7 @@ class _Writer:
                 pointers += [f"{names.STORAGE[t.dtype]}* y{o}", f"int request{o}"]
         pointers += [] if self.stage is None else ["Value* parts"]
         numbers = [f"Index {n}" for n in NUMBERS]
-        numbers += [f"double scalar{i}" for i in range(k.scalars)]
+        numbers += [f"mx::Scalar given{i}" for i in range(k.scalars)]
         functions, number = [], 0
         for one in k.passes:
             for opcode, expression in one:
@@ -139,6 +139,7 @@ class _Writer:
             f'extern "C" __global__ void __launch_bounds__({k.block})',
             f"{self.name}({', '.join([*pointers, *numbers])}) {{",
             *([f"  __shared__ Value partial[{k.block}];"] if k.folds else []),
+            *(f"  const Value scalar{i} = Value(double(given{i}));" for i in range(k.scalars)),
             "  for (Index task = blockIdx.x; task < rows * segments; task += gridDim.x) {",
             "    const Index row = task / segments, segment = task % segments;",
             "    const Index base = row / cycle * outer_row + row % cycle * next_row;",
@@ -220,7 +221,7 @@ class _Writer:
         for i, t in enumerate(self.k.inputs):
             read = i in used and (not once or t.at in _ONCE)
             loaded.append(f"mx::convert<Value>(x{i}[{t.at.value}])" if read else "Value(0)")
-        scalars = [f"Value(scalar{i})" for i in range(self.k.scalars)]
+        scalars = [f"scalar{i}" for i in range(self.k.scalars)]
         place = "Value(0)" if once else "Value(k)"
         return [*loaded, *scalars, place, "Value(extent)", *(f"f{j}" for j in range(folds))]
 

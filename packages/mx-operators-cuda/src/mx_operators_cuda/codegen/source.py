@@ -81,7 +81,7 @@ def write_kernel(
     """The kernel of an expression for element types and a broadcast pattern.
 
     Its parameters, in order: pointers of the inputs; per output a pointer and the request
-    (`mx_req`); the run-time scalars as double; the number of elements; for several axes the sizes
+    (`mx_req`); the run-time scalars as `mx::Scalar`; the number of elements; for several axes the sizes
     of all but the first, then the strides of broadcast inputs that are not 0 or 1.
 
     Parameters
@@ -136,7 +136,7 @@ class _Writer:
                 "",
                 f'extern "C" __global__ void __launch_bounds__({BLOCK})',
                 f"{self.name}({', '.join(self._parameters())}) {{",
-                *(f"  const Value s{i} = mx::convert<Value>(scalar{i});" for i in self.scalars),
+                *(f"  const Value s{i} = mx::convert<Value>(double(scalar{i}));" for i in self.scalars),
                 *(f"  const Value v{i} = mx::convert<Value>(x{i}[0]);" for i in self.single),
                 "  const Index step = Index(gridDim.x) * blockDim.x;",
                 "  Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x;",
@@ -157,7 +157,7 @@ class _Writer:
         parameters = [f"const {names.STORAGE[c]}* x{i}" for i, c in enumerate(self.inputs)]
         for o, c in enumerate(self.outputs):
             parameters += [f"{names.STORAGE[c]}* y{o}", f"int request{o}"]
-        parameters += [f"double scalar{i}" for i in self.scalars]
+        parameters += [f"mx::Scalar scalar{i}" for i in self.scalars]
         parameters.append("Index n")
         if not self.layout.flat:
             parameters += [f"Index size{axis}" for axis in range(1, len(self.layout.sizes))]

@@ -24,6 +24,15 @@ struct boolean { uint8 byte; };
 
 enum Request { kNull = 0, kWrite = 1, kInPlace = 2, kAdd = 3 };
 
+// A number that a launch gives, or whose place it gives: a captured launch reads it there at every run.
+template <class T> struct Given {
+  T value;
+  const T* place;  // null: the value
+  __device__ operator T() const { return place == nullptr ? value : *place; }
+};
+using Scalar = Given<double>;
+using Counter = Given<uint64>;
+
 // ---- what the element types are ----
 
 template <class A, class B> inline constexpr bool is_same = false;

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "captured_step.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <iterator>
+
+#include "array_task.hpp"
+#include "mx_core/failure.hpp"
+
+namespace mx::cuda {
+namespace {
+
+using Guard = std::lock_guard<std::mutex>;
+constexpr size_t kNumbers = size_t{1} << 16;      // of the table
+constexpr size_t kHostBytes = size_t{64} << 10;  // of a piece of host memory that becomes numbers
+
+uintptr_t address(const void* data) noexcept { return reinterpret_cast<uintptr_t>(data); }
+
+// Whether a run was enqueued, for who waits for that.
+class Enqueued {
+ public:
+  void tell() {
+    const Guard lock(mutex_);
+    told_ = true;
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return told_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool told_ = false;  // guarded by mutex_
+};
+
+}  // namespace
+
+// A run of the graph: it holds the numbers until they have reached the device.
+class CapturedStep::Start final : public ArrayTask {
+ public:
+  Start(const mx_invoke_api* invoke, std::vector<Use> uses, std::shared_ptr<CapturedStep> step,
+        std::vector<uint64_t> numbers, std::shared_ptr<Enqueued> enqueued)
+      : ArrayTask(invoke, std::move(uses)),
+        step_(std::move(step)),
+        numbers_(std::move(numbers)),
+        enqueued_(std::move(enqueued)) {}
+  ~Start() override { enqueued_->tell(); }  // also if it was skipped
+
+  void run(const mx_run_context& context) const override {
+    struct Telling {
+      Enqueued& enqueued;
+      ~Telling() { enqueued.tell(); }
+    } const telling{*enqueued_};
+    functions();  // refuses in a forked child
+    step_->launch(static_cast<Stream>(context.stream), numbers_);
+  }
+
+ private:
+  const std::shared_ptr<CapturedStep> step_;
+  const std::vector<uint64_t> numbers_;
+  const std::shared_ptr<Enqueued> enqueued_;
+};
+
+CapturedStep::CapturedStep(int32_t gpu, Account& account)
+    : gpu_(Gpu::at(gpu)), account_(account), last_run_(std::make_shared<const LastRun>(gpu_)) {
+  account_.alloc(kNumbers * sizeof(uint64_t), "captured step", &table_);
+}
+
+CapturedStep::~CapturedStep() {
+  for (const Entry& entry : entries_) {
+    if (entry.plan != nullptr) entry.plan->release(entry.plan);
+  }
+  if (forked()) return;
+  gpu_.cuda().event_wait(last_run_->event());
+  if (graph_ != nullptr) {
+    guarded(nullptr, [&] {
+      const Current current(gpu_);
+      gpu_.cuda().graph_exec_destroy(graph_);
+    });
+  }
+  if (reserve_ != nullptr) account_.end_reserve(reserve_);
+  account_.free(table_);
+}
+
+void CapturedStep::refuse(const std::string& why) const {
+  throw Error(MX_ERROR_UNSUPPORTED, "[CapturedStep] " + gpu_.name() + ": " + why);
+}
+
+const uint64_t* CapturedStep::place(size_t number) const {
+  return static_cast<const uint64_t*>(table_.data) + number;
+}
+
+void CapturedStep::begin() {
+  const Guard lock(mutex_);
+  if (state_ != State::kNew) refuse("was captured before");
+  gpu_.record_to(shared_from_this());
+  reserve_ = account_.open_reserve(make_pool(PoolType::kPooled, device_memory(gpu_.id(), 0)));
+  const Current current(gpu_);
+  const Result result = gpu_.cuda().capture_begin(gpu_.stream(0), kCaptureRelaxed);
+  if (result != kSuccess) {
+    account_.close_reserve(reserve_, {});
+    gpu_.record_to(nullptr);
+    state_ = State::kFailed;
+    check(result, gpu_.name(), "cuStreamBeginCapture");
+  }
+  state_ = State::kFirst;
+}
+
+void CapturedStep::begin_second() {
+  const Guard lock(mutex_);
+  if (state_ != State::kFirst) refuse("the first part is not being captured");
+  second_ = entries_.size();
+  state_ = State::kSecond;
+}
+
+void CapturedStep::end() {
+  {
+    const Guard lock(mutex_);
+    if (state_ != State::kSecond) refuse("the second part is not being captured");
+    account_.close_reserve(reserve_, touched_);
+    state_ = State::kFailed;
+    gpu_.record_to(nullptr);
+    const Current current(gpu_);
+    Graph graph = nullptr;
+    check(gpu_.cuda().capture_end(gpu_.stream(0), &graph), gpu_.name(), "cuStreamEndCapture");
+    const Result result = gpu_.cuda().graph_instantiate(&graph_, graph, 0);
+    gpu_.cuda().graph_destroy(graph);
+    check(result, gpu_.name(), "cuGraphInstantiate");
+    next_ = entries_.size();
+    host_.clear();
+    state_ = State::kReady;
+  }
+  gpu_.add_captured(shared_from_this());
+}
+
+void CapturedStep::abandon() noexcept {
+  const Guard lock(mutex_);
+  if (!capturing()) return;
+  account_.close_reserve(reserve_, {});
+  state_ = State::kFailed;
+  guarded(nullptr, [&] {
+    gpu_.record_to(nullptr);
+    const Current current(gpu_);
+    Graph graph = nullptr;
+    if (gpu_.cuda().capture_end(gpu_.stream(0), &graph) == kSuccess && graph != nullptr) {
+      gpu_.cuda().graph_destroy(graph);
+    }
+  });
+}
+
+// ---- further runs ----
+
+void CapturedStep::begin_numbers(const mx_resource_api* random) {
+  const Guard lock(mutex_);
+  if (state_ != State::kReady) refuse("there is no graph to start");
+  gpu_.record_to(shared_from_this());
+  state_ = State::kNumbers;
+  next_ = second_;
+  if (random_.blocks == 0) return;
+  Random now{0, 0, random_.blocks};
+  random->reserve_random(random->self, {MX_GPU, gpu_.id()}, now.blocks, &now.key, &now.offset);
+  const size_t end = second_ < entries_.size() ? entries_[second_].begin : numbers_.size();
+  for (size_t i = 0; i < end; ++i) {
+    if (kinds_[i] == Parameter::kRandomKey) numbers_[i] = now.key;
+    if (kinds_[i] == Parameter::kRandomOffset) numbers_[i] += now.offset - random_.offset;
+  }
+  random_ = now;
+}
+
+size_t CapturedStep::missing() {
+  const Guard lock(mutex_);
+  return entries_.size() - next_;
+}
+
+void CapturedStep::start(const mx_engine_api* engine, const mx_invoke_api* invoke,
+                         const std::vector<mx_array*>& reads, const std::vector<mx_array*>& writes) {
+  std::vector<Use> uses;
+  for (mx_array* array : reads) uses.push_back({array, false});
+  for (mx_array* array : writes) uses.push_back({array, true});
+  const auto enqueued = std::make_shared<Enqueued>();
+  std::unique_ptr<Start> run;
+  {
+    const Guard lock(mutex_);
+    if (state_ == State::kNumbers) gpu_.record_to(nullptr);
+    const bool whole = (state_ == State::kNumbers || state_ == State::kReady) && next_ == entries_.size();
+    if (!whole) {
+      state_ = State::kFailed;
+      refuse(std::to_string(entries_.size() - next_) + " operations of the second part were not pushed");
+    }
+    state_ = State::kReady;
+    host_.clear();
+    run = std::make_unique<Start>(invoke, std::move(uses), shared_from_this(), numbers_, enqueued);
+  }
+  push(engine, std::move(run), "CapturedStep", gpu_.id(), 0);
+  enqueued->wait();
+}
+
+void CapturedStep::abandon_numbers() noexcept {
+  const Guard lock(mutex_);
+  if (state_ != State::kNumbers) return;
+  state_ = State::kFailed;
+  guarded(nullptr, [&] { gpu_.record_to(nullptr); });
+}
+
+void CapturedStep::launch(Stream stream, const std::vector<uint64_t>& numbers) {
+  const Functions& cuda = gpu_.cuda();
+  const Current current(gpu_);
+  if (!numbers.empty()) {
+    check(cuda.copy_to_device(address(table_.data), numbers.data(), numbers.size() * sizeof(uint64_t), stream),
+          gpu_.name(), "cuMemcpyHtoDAsync");
+  }
+  check(cuda.graph_launch(graph_, stream), gpu_.name(), "cuGraphLaunch");
+  check(cuda.event_record(last_run_->event(), stream), gpu_.name(), "cuEventRecord");
+}
+
+// ---- what is enqueued ----
+
+bool CapturedStep::captures(Stream stream) {
+  const Guard lock(mutex_);
+  return capturing() && stream == gpu_.stream(0);
+}
+
+void CapturedStep::record(const Run& run, const std::function<void(const uint64_t*)>& enqueue) {
+  const Guard lock(mutex_);
+  if (capturing()) return capture(run, enqueue);
+  if (state_ != State::kNumbers) refuse(run.maker->operation() + " came too late");
+  take_numbers(run);
+}
+
+size_t CapturedStep::add_number(Number number) {
+  if (numbers_.size() == kNumbers) refuse("more than " + std::to_string(kNumbers) + " numbers vary from run to run");
+  numbers_.push_back(number.bits);
+  kinds_.push_back(number.kind);
+  return numbers_.size() - 1;
+}
+
+void CapturedStep::capture(const Run& run, const std::function<void(const uint64_t*)>& enqueue) {
+  Entry entry = entry_of(run.tensors, run.n_inputs);
+  entry.first = numbers_.size();
+  entry.n = run.numbers.size();
+  for (const Number& number : run.numbers) add_number(number);
+  if (run.random.blocks != 0 && state_ == State::kFirst) take_random(run.random);
+  enqueue(place(entry.first));
+  entry.maker = run.maker;
+  entry.requests = run.requests;
+  entry.plan = run.plan;
+  entries_.push_back(std::move(entry));
+  run.plan->retain(run.plan);
+}
+
+void CapturedStep::take_random(const Random& random) {
+  if (random_.blocks == 0) {
+    random_ = random;
+    return;
+  }
+  if (random.key != random_.key || random.offset < random_.offset) refuse("random numbers were seeded meanwhile");
+  random_.blocks = std::max(random_.blocks, random.offset + random.blocks - random_.offset);
+}
+
+// The addresses of tensors, of which inputs may come from the host.
+CapturedStep::Entry CapturedStep::entry_of(const std::vector<mx_tensor>& tensors, size_t n_inputs) {
+  Entry entry{};
+  entry.begin = numbers_.size();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const mx_tensor& tensor = tensors[i];
+    const bool own = tensor.data != nullptr && account_.reserved(reserve_, tensor.data);
+    const auto piece = host_piece(tensor.data);
+    if (piece != host_.end()) {
+      if (i < n_inputs) entry.host.emplace_back(i, capture_host(piece));
+      host_.erase(piece);  // from here on it is in the memory, or something else is
+    }
+    entry.addresses.push_back(own ? nullptr : tensor.data);
+    size_t& bytes = touched_[address(tensor.data)];
+    bytes = std::max(bytes, tensor.bytes);
+  }
+  return entry;
+}
+
+CapturedStep::Pieces::iterator CapturedStep::host_piece(const void* data) {
+  const auto found = host_.upper_bound(address(data));
+  if (found == host_.begin()) return host_.end();
+  const auto piece = std::prev(found);
+  const size_t bytes = std::max<size_t>(piece->second.size(), 1);
+  return address(data) - piece->first < bytes ? piece : host_.end();
+}
+
+size_t CapturedStep::capture_host(Pieces::iterator piece) {
+  const std::vector<char>& bytes = piece->second;
+  if (bytes.empty()) {
+    refuse("more than " + std::to_string(kHostBytes) + " bytes of host memory are read; make them an input");
+  }
+  const size_t first = numbers_.size();
+  for (size_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
+    Number number{0, Parameter::kUint64};
+    std::memcpy(&number.bits, &bytes[at], std::min(sizeof number.bits, bytes.size() - at));
+    add_number(number);
+  }
+  check(gpu_.cuda().copy_on_device(piece->first, address(place(first)), bytes.size(), gpu_.stream(0)), gpu_.name(),
+        "cuMemcpyDtoDAsync");
+  return first;
+}
+
+void CapturedStep::take_host(const Entry& entry, const std::vector<mx_tensor>& tensors) {
+  for (const auto& [i, first] : entry.host) {
+    const auto piece = host_piece(tensors[i].data);
+    if (piece == host_.end()) continue;  // as it was
+    std::memcpy(&numbers_[first], piece->second.data(), piece->second.size());
+  }
+}
+
+const CapturedStep::Entry& CapturedStep::expected(const std::string& operation) {
+  if (next_ == entries_.size()) {
+    refuse("'" + operation + "' is one operation more than were captured");
+  }
+  return entries_[next_++];
+}
+
+void CapturedStep::check_addresses(const Entry& entry, const std::string& operation,
+                                   const std::vector<mx_tensor>& tensors) const {
+  for (size_t i = 0; i < entry.addresses.size(); ++i) {
+    if (entry.addresses[i] != nullptr && entry.addresses[i] != tensors[i].data) {
+      refuse("'" + operation + "' is on another array than when it was captured");
+    }
+  }
+}
+
+void CapturedStep::take_numbers(const Run& run) {
+  const std::string& name = run.maker->operation();
+  const Entry& entry = expected(name);
+  if (entry.maker == nullptr || !entry.maker->same_but_numbers(*run.maker) || entry.requests != run.requests) {
+    const std::string captured = entry.maker == nullptr ? "a copy" : "'" + entry.maker->operation() + "'";
+    refuse("expected " + captured + " as it was captured, got '" + name + "'");
+  }
+  check_addresses(entry, name, run.tensors);
+  for (size_t i = 0; i < entry.n; ++i) numbers_[entry.first + i] = run.numbers[i].bits;
+  take_host(entry, run.tensors);
+}
+
+bool CapturedStep::record(const Copy& copy) {
+  const Guard lock(mutex_);
+  if (!mx_on_host(copy.from_context) && mx_on_host(copy.to_context)) {
+    refuse("memory cannot be read on the host while a step is captured or started");
+  }
+  if (mx_on_host(copy.from_context)) {
+    const auto* data = static_cast<const char*>(copy.from);
+    host_[address(copy.to)].assign(data, data + (copy.bytes <= kHostBytes ? copy.bytes : 0));
+    return true;
+  }
+  if (copy.to_context.id != copy.from_context.id || copy.stream != gpu_.stream(0)) {
+    refuse("memory cannot be copied between GPUs while a step is captured or started");
+  }
+  std::vector<mx_tensor> tensors(2);
+  tensors[0].data = const_cast<void*>(copy.from);
+  tensors[1].data = copy.to;
+  tensors[0].bytes = tensors[1].bytes = copy.bytes;
+  if (!capturing()) {
+    const Entry& entry = expected("copy");
+    if (entry.maker != nullptr || entry.bytes != copy.bytes) {
+      refuse("a copy of " + std::to_string(copy.bytes) + " bytes was not captured here");
+    }
+    check_addresses(entry, "copy", tensors);
+    take_host(entry, tensors);
+    return false;
+  }
+  Entry entry = entry_of(tensors, 1);
+  entry.bytes = copy.bytes;
+  entries_.push_back(std::move(entry));
+  return true;
+}
+
+void CapturedStep::record_unknown(const char* what) {
+  const Guard lock(mutex_);
+  if (state_ != State::kFirst) refuse(std::string(what) + " cannot be part of what is pushed before each run");
+}
+
+bool CapturedStep::touches(const void* data, size_t bytes) const {
+  const Guard lock(mutex_);
+  return begins_in(touched_, address(data), bytes) || holds(touched_, address(data));
+}
+
+// ---- copies on other streams ----
+
+CopyOrder::CopyOrder(const CapturedStep::Copy& copy) : stream_(copy.stream) {
+  const auto look = [&](mx_context context, const void* data) {
+    if (context.type != MX_GPU) return;
+    Gpu& gpu = Gpu::at(context.id);
+    if (gpu.stream(0) == stream_) return;  // in order anyway
+    for (auto& step : gpu.captured()) {
+      if (!step->touches(data, copy.bytes)) continue;
+      check(gpu.cuda().stream_wait(stream_, step->last_run()->event(), 0), gpu.name(), "cuStreamWaitEvent");
+      steps_.push_back(std::move(step));
+    }
+  };
+  look(copy.to_context, copy.to);
+  look(copy.from_context, copy.from);
+}
+
+void CopyOrder::enqueued() const {
+  for (const auto& step : steps_) {
+    Gpu& gpu = step->gpu();
+    const auto recorded = gpu.recorded();
+    if (recorded != nullptr && recorded->captures(gpu.stream(0))) continue;
+    Gpu& own = Gpu::of(stream_);
+    mx_token* token = own.record(stream_);
+    const Result result = gpu.cuda().stream_wait(gpu.stream(0), token->event, 0);
+    own.recycle(token);
+    check(result, gpu.name(), "cuStreamWaitEvent");
+  }
+}
+
+}  // namespace mx::cuda
