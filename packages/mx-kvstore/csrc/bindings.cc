@@ -10,6 +10,7 @@
 #include "bindings_exchange.hpp"
 #include "bindings_memory.hpp"
 #include "bindings_neighbours.hpp"
+#include "bindings_transports.hpp"
 #include "codec.hpp"
 #include "loops.hpp"
 #include "mx_core/pybind_holder.hpp"
@@ -131,6 +132,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
            py::arg("residual"), py::arg("codes"), py::arg("priority"))
       .def("expand", &Loops::expand, py::arg("bits"), py::arg("threshold"), py::arg("codes"), py::arg("target"),
            py::arg("priority"));
+  bind_transports(module);
   bind_exchange(module);
   bind_neighbours(module);
   bind_memory(module);

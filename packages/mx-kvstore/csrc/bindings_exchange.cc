@@ -9,14 +9,15 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "exchange.hpp"
+#include "links.hpp"
 #include "mx_core/types.hpp"
 #include "shared_sums.hpp"
+#include "transport.hpp"
 #include "window.hpp"
 
 namespace py = pybind11;
@@ -81,77 +82,6 @@ const char* name_of(Found::What what) noexcept {
   }
 }
 
-using Bytes = py::array_t<uint8_t, py::array::c_style>;
-
-std::vector<Item> items_of(Kind kind, int32_t dtype, const std::vector<Bytes>& arrays) {
-  std::vector<Item> items(arrays.size());
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    items[i].kind = kind;
-    items[i].dtype = dtype;
-    items[i].bytes = static_cast<size_t>(arrays[i].size());
-  }
-  return items;
-}
-
-bool exchange_items(Window& window, const std::vector<Item>& items) {
-  const GilRelease released;
-  return exchange(window, items, [](size_t) {});
-}
-
-// Sums arrays of a type over the workers; `receives` may be None.
-bool sum_arrays(Window& self, int32_t dtype, const std::vector<Bytes>& sends,
-                std::optional<std::vector<Bytes>> receives) {
-  return translated([&] {
-    if (!can_exchange(dtype)) throw Error(MX_ERROR_DTYPE, "[Window.sum] no sums of type " + std::to_string(dtype));
-    std::vector<Item> items = items_of(Kind::kSum, dtype, sends);
-    if (receives && receives->size() != sends.size()) {
-      throw Error(MX_ERROR_VALUE, "[Window.sum] receives: expected " + std::to_string(sends.size()) + " arrays, got " +
-                                      std::to_string(receives->size()));
-    }
-    for (size_t i = 0; i < items.size(); ++i) {
-      items[i].send = reinterpret_cast<const char*>(sends[i].data());
-      if (items[i].bytes % item_size(dtype) != 0 || (receives && (*receives)[i].size() != sends[i].size())) {
-        throw Error(MX_ERROR_VALUE, "[Window.sum] array " + std::to_string(i) + ": expected values of one size");
-      }
-      if (receives) items[i].targets = {(*receives)[i].mutable_data()};
-    }
-    return exchange_items(self, items);
-  });
-}
-
-// Gives all workers what worker roots[i] has in arrays[i].
-bool give_arrays(Window& self, const std::vector<int64_t>& roots, std::vector<Bytes> arrays) {
-  return translated([&] {
-    if (roots.size() != arrays.size()) {
-      throw Error(MX_ERROR_VALUE, "[Window.give] roots: expected " + std::to_string(arrays.size()) + " numbers, got " +
-                                      std::to_string(roots.size()));
-    }
-    std::vector<Item> items = items_of(Kind::kFirst, MX_UINT8, arrays);
-    for (size_t i = 0; i < items.size(); ++i) {
-      if (roots[i] < 0 || roots[i] >= self.workers()) {
-        throw Error(MX_ERROR_VALUE, "[Window.give] roots: expected numbers of " + std::to_string(self.workers()) +
-                                        " workers, got " + std::to_string(roots[i]));
-      }
-      items[i].root = roots[i];
-      items[i].targets = {arrays[i].mutable_data()};
-    }
-    return exchange_items(self, items);
-  });
-}
-
-void bind_window(py::module_& module) {
-  py::class_<Window>(module, "Window")
-      .def(py::init([](int file, int64_t rank, int64_t workers) {
-             return translated([&] { return std::make_unique<Window>(file, rank, workers); });
-           }),
-           py::arg("file"), py::arg("rank"), py::arg("workers"))
-      .def_static("bytes", &Window::bytes, py::arg("workers"))
-      .def("sum", &sum_arrays, py::arg("dtype"), py::arg("sends").noconvert(), py::arg("receives").noconvert())
-      .def("give", &give_arrays, py::arg("roots"), py::arg("arrays").noconvert())
-      .def_property_readonly("stopped", &Window::stopped)
-      .def("stop", &Window::stop);
-}
-
 void bind_request(py::module_& module) {
   py::class_<Request, std::shared_ptr<Request>>(module, "Request")
       .def_property_readonly("told", [](const Request& self) { return decoded(self.call().told.c_str()); })
@@ -210,17 +140,16 @@ auto quietly(Result (Exchange::*method)(Arguments...)) {
   };
 }
 
-Found run(Exchange& self, Window& window, double seconds) {
+Found run(Exchange& self, Transport& transport, double seconds) {
   return translated([&] {
     const GilRelease released;
-    return self.run(window, seconds);
+    return self.run(transport, seconds);
   });
 }
 
 }  // namespace
 
 void bind_exchange(py::module_& module) {
-  bind_window(module);
   bind_request(module);
   bind_found(module);
   py::class_<Exchange, std::shared_ptr<Exchange>>(module, "Exchange")
@@ -247,10 +176,18 @@ void bind_exchange(py::module_& module) {
              return py::make_tuple(found.first, decoded(found.second.c_str()));
            })
       .def_property_readonly("idle", &Exchange::idle)
-      .def_property_readonly(
-          "fits", [](Exchange& self) { return 3 * self.width() + 4 <= static_cast<int64_t>(Window::kNumbers); })
+      .def("fits", [](Exchange& self, Window& window) { return self.fits(OverWindow(window)); }, py::arg("transport"))
+      .def("fits", [](Exchange& self, Links& links) { return self.fits(links); }, py::arg("transport"))
       .def_property_readonly("inside", &Exchange::inside)
-      .def("run", &run, py::arg("window"), py::arg("seconds"))
+      .def(
+          "run",
+          [](Exchange& self, Window& window, double seconds) {
+            OverWindow transport(window);
+            return run(self, transport, seconds);
+          },
+          py::arg("transport"), py::arg("seconds"))
+      .def("run", [](Exchange& self, Links& links, double seconds) { return run(self, links, seconds); },
+           py::arg("transport"), py::arg("seconds"))
       .def("ready", quietly(&Exchange::ready), py::arg("seconds"))
       .def("rest", quietly(&Exchange::rest))
       .def("tell",

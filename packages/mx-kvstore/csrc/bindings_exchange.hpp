@@ -5,7 +5,7 @@
 
 namespace mx::kv {
 
-// Adds Window, Exchange and what belongs to them.
+// Adds Exchange and what belongs to it; Window and Links are there already.
 void bind_exchange(pybind11::module_& module);
 
 }  // namespace mx::kv

@@ -207,6 +207,7 @@ void Exchange::fail() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     failed_ = true;
+    ended.swap(cut_);
     heads_.clear();
     for (auto& [key, line] : lines_) {
       for (auto& [number, request] : line.ready) ended.push_back(request);
@@ -237,6 +238,10 @@ std::pair<double, std::string> Exchange::oldest() {
 int64_t Exchange::width() {
   const std::lock_guard<std::mutex> lock(mutex_);
   return width_;
+}
+
+bool Exchange::fits(const Transport& transport) {
+  return static_cast<size_t>(kHead + kPerKey * width()) <= transport.numbers();
 }
 
 std::vector<int64_t> Exchange::tell() {
@@ -314,26 +319,26 @@ void Exchange::rest() {
   changed_.wait_for(lock, of_seconds(pause_), [&] { return fresh_ || failed_; });
 }
 
-Found Exchange::run(Window& window, double seconds) {
+Found Exchange::run(Transport& transport, double seconds) {
   const Clock::time_point end = Clock::now() + of_seconds(seconds);
   Found found;
   for (;;) {
     if (!telling_) {
       if (!ready(Seconds(end - Clock::now()).count())) {
-        found.what = window.stopped() ? Found::What::kFailed : Found::What::kIdle;
+        found.what = transport.failed() ? Found::What::kFailed : Found::What::kIdle;
         return found;
       }
       numbers_ = tell();
-      window.tell(numbers_);
+      transport.tell(numbers_);
       telling_ = true;
     }
     const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(end - Clock::now()).count();
-    if (!window.told(left)) {
-      found.what = window.stopped() ? Found::What::kFailed : Found::What::kWaits;
+    if (!transport.told(left)) {
+      found.what = transport.failed() ? Found::What::kFailed : Found::What::kWaits;
       return found;
     }
     telling_ = false;
-    window.least(numbers_);
+    transport.least(numbers_);
     found = decide(numbers_);
     if (found.what == Found::What::kFailed || found.differs) return found;
     if (found.what == Found::What::kApart) {
@@ -341,29 +346,34 @@ Found Exchange::run(Window& window, double seconds) {
       if (Clock::now() >= end) return found;
       continue;
     }
-    if (!found.requests.empty() && !exchange_all(window, std::move(found.requests))) {
+    if (!found.requests.empty() && !exchange_all(transport, std::move(found.requests))) {
       found.what = Found::What::kFailed;
       return found;
     }
     found.requests.clear();
-    if (found.step || width() * kPerKey + kHead > static_cast<int64_t>(Window::kNumbers)) return found;
+    if (found.step || !fits(transport)) return found;
   }
 }
 
-bool Exchange::exchange_all(Window& window, Requests requests) {
+bool Exchange::exchange_all(Transport& transport, Requests requests) {
   std::vector<Item> items;
   for (const std::shared_ptr<Request>& request : requests) items.push_back(request->item());
   inside_.store(Seconds(Clock::now().time_since_epoch()).count(), std::memory_order_relaxed);
-  const bool complete = exchange(window, items, [&](size_t i) {
+  const bool complete = transport.exchange(items, [&](size_t i) {
     requests[i]->complete(nullptr, true);
     requests[i].reset();  // its arrays need not live on
   });
   inside_.store(0, std::memory_order_relaxed);
+  Requests left;
   for (const std::shared_ptr<Request>& request : requests) {
-    if (request == nullptr) continue;
-    request->complete(failure_(), false);
-    abandoned_.push_back(request);
+    if (request != nullptr) left.push_back(request);
   }
+  abandoned_.insert(abandoned_.end(), left.begin(), left.end());
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!failed_) cut_.swap(left);
+  }
+  for (const std::shared_ptr<Request>& request : left) request->complete(failure_(), false);
   return complete;
 }
 

@@ -23,6 +23,7 @@
 
 #include "operation.hpp"
 #include "shared_sums.hpp"
+#include "transport.hpp"
 
 namespace mx::kv {
 
@@ -95,7 +96,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void push(const Tables& tables, Call call, const std::vector<mx_array*>& reads, const std::vector<mx_array*>& writes);
   // The step that comes next, as a number; 0: none.
   void set_step(int64_t mark);
-  // Ends everything that waits, and what comes later.  What `run` exchanges ends with it: stop its window, too.
+  // Ends everything that waits, and what comes later.  What `run` exchanges ends with it: stop its transport, too.
   void fail();
   // Has `run` look, and return if it has nothing to do.
   void wake();
@@ -110,8 +111,11 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   // ---- the thread that makes the rounds ----
 
-  // Makes rounds with the workers of a window until Python is needed, or for so many seconds.  Blocks.
-  Found run(Window& window, double seconds);
+  // Makes rounds through a transport until Python is needed, or for so many seconds.  Blocks.  When the transport fails,
+  // what was under way waits for `fail`, which knows why.
+  Found run(Transport& transport, double seconds);
+  // Whether a worker can tell through it of all keys.
+  bool fits(const Transport& transport);
   // The same in steps, for other means: waits so many seconds for something to do, and whether there is something; what
   // to tell; what the least of that says; and a pause after a round that found nothing, until there is something new.
   bool ready(double seconds);
@@ -129,13 +133,14 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void ask(const std::shared_ptr<Request>& request);
   void advance(int64_t key);  // with the lock
   bool has_work() const { return !heads_.empty() || step_ != 0; }
-  bool exchange_all(Window& window, Requests requests);
+  bool exchange_all(Transport& transport, Requests requests);
 
   const std::function<mx_failure*()> failure_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::unordered_map<int64_t, Line> lines_;
   std::map<int64_t, std::shared_ptr<Request>> heads_;  // those that are next in their lines, of keys that have theirs ready
+  Requests cut_;  // what was under way when the transport failed
   int64_t keys_ = 0, width_ = 64, step_ = 0;
   bool failed_ = false, woken_ = false, fresh_ = false;
   std::atomic<double> inside_{0};

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers that share memory: here each is a thread of one process, with a window of its own over the same file."""
+"""Workers that share memory or have connections: here each is a thread of one process, with a window of its own over
+the same file, or links of its own.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,16 +20,16 @@ import pytest
 from mx_core import dtypes
 from mx_core.errors import ArgumentError, DTypeError, MXNetError
 from mx_kvstore.compression import Compression
-from mx_kvstore.exchange import CODES, FIRST, SUM, Exchange, Window, push
+from mx_kvstore.exchange import CODES, FIRST, SUM, Exchange, Links, Window, push
 from mx_ndarray import nd
 
 Make = Callable[[int], "list[Worker]"]
 
 
 class Worker:
-    def __init__(self, file: int, rank: int, workers: int) -> None:
+    def __init__(self, transport: Window | Links, rank: int) -> None:
         self.rank = rank
-        self.window = Window(file, rank, workers)
+        self.transport = transport
         self.exchange = Exchange(lambda: MXNetError("[test] a worker is lost"))
         self.found: list[Any] = []
         self.ended = False
@@ -33,7 +37,7 @@ class Worker:
 
     def _run(self) -> None:
         while not self.ended:
-            found = self.exchange.run(self.window, 0.05)
+            found = self.exchange.run(self.transport, 0.05)
             if found.what not in ("idle", "waits", "apart") or found.differs or found.step:
                 self.found.append(found)
             if found.what == "failed" or found.differs:
@@ -53,19 +57,38 @@ class Worker:
         push(self.exchange, kind, key, f"push of {key}", 7 + kind, priority, reads, writes, **more)
 
     def fail(self) -> None:
-        self.window.stop()
+        self.transport.stop()
         self.exchange.fail()
 
 
-@pytest.fixture
-def make() -> Iterator[Make]:
+def windows(workers: int) -> list[Window]:
+    file = os.memfd_create("test")
+    os.ftruncate(file, Window.bytes(workers))
+    found = [Window(file, rank, workers) for rank in range(workers)]
+    os.close(file)
+    return found
+
+
+def links(workers: int) -> list[Links]:
+    ends = [[(-1, -1)] * workers for _ in range(workers)]
+    for rank in range(workers):
+        for other in range(rank):
+            pairs = [socket.socketpair() for _ in ("terms", "sums")]
+            ends[rank][other], ends[other][rank] = zip(
+                *((a.detach(), b.detach()) for a, b in pairs), strict=True
+            )
+    return [Links(mine, rank) for rank, mine in enumerate(ends)]
+
+
+ALONE = (windows, links)
+
+
+@pytest.fixture(params=ALONE)
+def make(request: pytest.FixtureRequest) -> Iterator[Make]:
     made: list[Worker] = []
 
     def begin(workers: int) -> list[Worker]:
-        file = os.memfd_create("test")
-        os.ftruncate(file, Window.bytes(workers))
-        found = [Worker(file, rank, workers) for rank in range(workers)]
-        os.close(file)
+        found = [Worker(transport, rank) for rank, transport in enumerate(request.param(workers))]
         made.extend(found)
         for worker in found:
             worker.thread.start()
@@ -224,7 +247,7 @@ def test_a_worker_that_is_gone_is_waited_for_until_somebody_says_so(make: Make) 
     with pytest.raises(MXNetError, match="a worker is lost"):
         outs[0].wait_to_read()
     joined[0].thread.join(5.0)
-    assert joined[0].found[-1].what == "failed" and joined[0].window.stopped
+    assert joined[0].found[-1].what == "failed" and joined[0].transport.stopped
     with pytest.raises(MXNetError, match="a worker is lost"):
         last.wait_to_read()
 
@@ -241,55 +264,80 @@ def test_nobody_spins_while_others_compute(make: Make) -> None:
     assert (out.asnumpy() == 2).all() and (other.asnumpy() == 2).all()
 
 
-def alone(workers: int) -> list[Window]:
-    """Windows that no exchange uses."""
-    file = os.memfd_create("test")
-    os.ftruncate(file, Window.bytes(workers))
-    windows = [Window(file, rank, workers) for rank in range(workers)]
-    os.close(file)
-    return windows
-
-
-def each(windows: list[Window], run: Callable[[int, Window], object]) -> list[Any]:
+def each(transports: list[Any], run: Callable[[int, Any], object]) -> list[Any]:
     """What every worker gets, all of them at the same time."""
-    with ThreadPoolExecutor(len(windows)) as pool:
-        return [done.result(20.0) for done in [pool.submit(run, *pair) for pair in enumerate(windows)]]
+    with ThreadPoolExecutor(len(transports)) as pool:
+        return [done.result(20.0) for done in [pool.submit(run, *pair) for pair in enumerate(transports)]]
 
 
 def as_bytes(array: Any) -> Any:
     return array.view(np.uint8)
 
 
+@pytest.mark.parametrize("alone", ALONE)
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_a_window_sums_and_gives_arrays(workers: int) -> None:
-    windows, random = alone(workers), np.random.default_rng(workers)
+def test_transports_sum_and_give_arrays(alone: Callable[[int], list[Any]], workers: int) -> None:
+    transports, random = alone(workers), np.random.default_rng(workers)
     sizes = (5, 0, 300_001, 64, 1)
-    terms = [[random.standard_normal(size).astype(np.float32) for size in sizes] for _ in windows]
+    terms = [[random.standard_normal(size).astype(np.float32) for size in sizes] for _ in transports]
     sums = [np.zeros(size, np.float32) for size in sizes]
 
-    def run(rank: int, window: Window) -> list[Any]:
-        receives = list(map(as_bytes, sums)) if rank == workers - 1 else None  # the others only give
-        assert window.sum(dtypes.code("float32"), list(map(as_bytes, terms[rank])), receives)
+    def run(rank: int, transport: Any) -> list[Any]:
+        receives = [np.zeros(4 * size, np.uint8) for size in sizes]
+        if rank == workers - 1:
+            receives = list(map(as_bytes, sums))
+        only_gives = alone is windows and rank < workers - 1
+        sends = list(map(as_bytes, terms[rank]))
+        assert transport.sum(dtypes.code("float32"), sends, None if only_gives else receives)
         given = [np.full(size, rank, np.int16) for size in sizes]
-        assert window.give([place % workers for place in range(len(sizes))], list(map(as_bytes, given)))
+        assert transport.give([place % workers for place in range(len(sizes))], list(map(as_bytes, given)))
         return given
 
-    for given in each(windows, run):
+    for given in each(transports, run):
         for place, (array, size) in enumerate(zip(given, sizes, strict=True)):
             assert (array == np.full(size, place % workers)).all()
     for place, found in enumerate(sums):
         assert found.tobytes() == summed([each[place] for each in terms]).tobytes()
 
 
-def test_a_window_that_is_stopped_ends_sums() -> None:
-    here, _ = alone(2)
+@pytest.mark.parametrize("alone", ALONE)
+def test_a_transport_that_is_stopped_ends_sums(alone: Callable[[int], list[Any]]) -> None:
+    here, there = alone(2)
     values = np.zeros(10, np.uint8)
     threading.Timer(0.2, here.stop).start()
     assert not here.sum(dtypes.code("uint8"), [values], [values.copy()])
     assert not here.give([1], [values])
+    assert here.stopped and not there.stopped
 
 
-def test_arrays_that_a_window_cannot_exchange_are_refused() -> None:
+def test_links_say_which_connection_broke() -> None:
+    here, _, gone = links(3)
+    del gone
+    values = np.zeros(10, np.uint8)
+    assert not here.sum(dtypes.code("uint8"), [values], [values.copy()])
+    assert (
+        re.fullmatch("the connection for (terms|sums) to worker 2 broke: .+", here.broken)
+        and not here.stopped
+    )
+
+
+@pytest.mark.parametrize("make", [links], indirect=True)
+def test_what_is_under_way_when_a_connection_breaks_waits_for_the_reason(make: Make) -> None:
+    joined = make(2)
+    out = nd.zeros((2_000_000,))
+    joined[1].ended = True
+    joined[1].thread.join(10.0)
+    joined[0].push(SUM, joined[0].exchange.new_key(), (nd.ones((2_000_000,)),), (out,))
+    (joined[1].transport,) = links(1)  # so that the others go
+    joined[0].thread.join(10.0)
+    assert joined[0].found[-1].what == "failed" and not joined[0].transport.stopped
+    joined[0].fail()
+    with pytest.raises(MXNetError, match="a worker is lost"):
+        out.wait_to_read()
+
+
+@pytest.mark.parametrize("alone", ALONE)
+def test_arrays_that_cannot_be_exchanged_are_refused(alone: Callable[[int], list[Any]]) -> None:
     (window,) = alone(1)
     values = np.zeros(12, np.uint8)
     frozen = values.copy()

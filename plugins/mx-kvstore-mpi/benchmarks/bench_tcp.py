@@ -5,8 +5,9 @@ The limit runs in the same rounds: raw sockets of the same two processes move th
 sends the other one half of all values, and then the other half; both directions are used at once. Beside it, MPI does
 the same with two messages, and its own allreduce sums one array.
 
-Over the loopback interface the processes share a machine, and MPICH is told not to use its memory: by libfabric, since
-UCX does not use that interface. Between hosts, which are namespaces of this machine, UCX is what it chooses by itself.
+The store exchanges over connections of its own. Over the loopback interface the processes share a machine, and both the
+store and MPICH are told not to use its memory; MPICH by libfabric, since UCX does not use that interface. Between
+hosts, which are namespaces of this machine, UCX is what it chooses by itself.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from typing import Any
 import numpy as np
 
 WORKERS, PORT = 2, 7999
-#: so that MPICH uses TCP between processes of one machine
+#: so that the store and MPICH use TCP between processes of one machine
 LOOPBACK = {
     "MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo", "MPIR_CVAR_NOLOCAL": "1",
-    "MX_KVSTORE_SHARED_MEMORY": "0",
+    "MX_KVSTORE_SHARED_MEMORY": "0", "MX_KVSTORE_TRANSPORT": "tcp",
 }  # fmt: skip
 #: where worker 0 listens
 ADDRESS = "MX_BENCH_ADDRESS"

@@ -13,6 +13,7 @@ import pytest
 
 #: sums between hosts, which here share memory, too
 NEAR = {"UCX_TLS": "self,sm"}
+TRANSPORTS = ("tcp", "mpi")
 
 ON_HOSTS = """
 import os
@@ -54,6 +55,13 @@ for key, shape in shapes.items():
     store.pull(key, out=out)
     assert (out.asnumpy() == 1).all(), key
 assert (store._rounds._hierarchy is not None) == BY_HOSTS
+by_tcp = os.environ["MX_KVSTORE_TRANSPORT"] == "tcp"
+if BY_HOSTS:
+    far = store._rounds._hierarchy._far
+    assert (far is not None) == (rank in [host[0] for host in hosts])
+    assert far is None or (type(far).__name__ == "LinkedSums") == by_tcp
+else:
+    assert (store._rounds._transport is not None) == by_tcp
 own = np.random.default_rng(rank)  # other keys are ready together on each worker
 for turn in range(3):
     outs = {}
@@ -95,21 +103,28 @@ def on_hosts(program: str, hosts: int, by_hosts: bool = True) -> str:
     return f"HOSTS, BY_HOSTS = {hosts}, {by_hosts}\n{ON_HOSTS}{program}"
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize(
     ("workers", "hosts"),
     [(3, 2), pytest.param(4, 2, marks=pytest.mark.slow), pytest.param(7, 3, marks=pytest.mark.slow)],
 )
-def test_sums_are_those_of_the_hosts_sums_bit_by_bit(start: Any, workers: int, hosts: int) -> None:
-    job = start(on_hosts(BITS, hosts), workers, **NEAR)
+def test_sums_are_those_of_the_hosts_sums_bit_by_bit(
+    start: Any, workers: int, hosts: int, transport: str
+) -> None:
+    job = start(on_hosts(BITS, hosts), workers, MX_KVSTORE_TRANSPORT=transport, **NEAR)
     assert job.wait() == 0, job.text
     job.wait_for("same bits", workers)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize(("hosts", "memory"), [(2, "0"), (3, "1")])
-def test_workers_without_common_memory_exchange_with_all(start: Any, hosts: int, memory: str) -> None:
+def test_workers_without_common_memory_exchange_with_all(
+    start: Any, hosts: int, memory: str, transport: str
+) -> None:
     """It is switched off, or each is on a host of its own."""
-    job = start(on_hosts(BITS, hosts, by_hosts=False), 3, MX_KVSTORE_SHARED_MEMORY=memory, **NEAR)
+    variables = {"MX_KVSTORE_SHARED_MEMORY": memory, "MX_KVSTORE_TRANSPORT": transport, **NEAR}
+    job = start(on_hosts(BITS, hosts, by_hosts=False), 3, **variables)
     assert job.wait() == 0, job.text
     job.wait_for("same bits", 3)
 

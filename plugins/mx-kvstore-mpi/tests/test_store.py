@@ -121,7 +121,7 @@ for k in keys:
     out = mx.nd.zeros(shapes[k], dtype=types[k])
     store.pushpull(k, mx.nd.full(shapes[k], 60000, dtype=types[k]), out=out)
     assert types[k] != "float16" or np.isinf(out.asnumpy()).all(), out
-assert (store._rounds._window is None) == (os.environ["MX_KVSTORE_SHARED_MEMORY"] == "0")
+assert (store._rounds._transport is None) == (os.environ["MX_KVSTORE_SHARED_MEMORY"] == "0")
 print("bits", digest.hexdigest())
 """
 

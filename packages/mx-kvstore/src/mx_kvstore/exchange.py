@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stores of several processes are built of: which values all workers have ready, and their sums on one machine.
 
-`Exchange` has the calls of keys, in order, and finds in rounds what all workers have ready. Between the workers of one
-machine `Exchange.run` does all of that natively, through a `Window`: memory that they share. Otherwise a store takes
-the rounds apart: it gives the least of what the workers `tell` to `decide`, and exchanges the requests that it gets.
+`Exchange` has the calls of keys, in order, and finds in rounds what all workers have ready. `Exchange.run` does all of
+that natively, between the workers of one machine through a `Window`: memory that they share, and between machines
+through `Links`: connections. Otherwise a store takes the rounds apart: it gives the least of what the workers `tell` to
+`decide`, and exchanges the requests that it gets.
 
 A window that is served by `Neighbours` adds large arrays where they lie. They are put into memory that the others have
 mapped when they are first exchanged, at the same addresses.
@@ -12,7 +13,7 @@ mapped when they are first exchanged, at the same addresses.
 from __future__ import annotations
 
 from mx_core import services
-from mx_kvstore._core import Exchange, Found, Neighbours, Request, Window
+from mx_kvstore._core import Exchange, Found, Links, Neighbours, Request, Window
 from mx_ndarray import NDArray, invoke_capsule
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "SUM",
     "Exchange",
     "Found",
+    "Links",
     "Neighbours",
     "Request",
     "Window",

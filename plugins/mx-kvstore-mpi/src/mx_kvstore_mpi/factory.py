@@ -19,7 +19,7 @@ def _exchange(joined: world.World) -> world.Exchange:
     if joined.job.servers:
         job = joined.job
         return Requests(joined.waiter, job.workers, job.servers, settings.slice_threshold())
-    return Rounds(joined.waiter, joined.together)
+    return Rounds(joined.waiter, joined.together, joined.network)
 
 
 def make(name: str) -> Any:

@@ -19,6 +19,7 @@ from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
 from mx_kvstore.exchange import Window
 from mx_kvstore_mpi.faults import Fault
+from mx_kvstore_mpi.links import LinkedSums, Network, linked
 from mx_kvstore_mpi.reduction import BUCKET, Summation, bytes_of
 from mx_kvstore_mpi.shared import agreed, shared_window
 
@@ -41,7 +42,7 @@ class Hierarchy:
         This worker's.
     window : Window, optional
         Of this host's workers; None if it has only this one.
-    far : Summation, optional
+    far : Summation or LinkedSums, optional
         Of the leaders, on a leader.
     fault : Fault
         Why the window was stopped, if it was.
@@ -52,7 +53,7 @@ class Hierarchy:
         hosts: Sequence[Sequence[int]],
         rank: int,
         window: Window | None,
-        far: Summation | None,
+        far: Summation | LinkedSums | None,
         fault: Fault,
     ) -> None:
         self.window = window
@@ -63,6 +64,13 @@ class Hierarchy:
         self._far = far
         self._fault = fault
         self._rooms: dict[np.dtype[Any], tuple[Values, Values]] = {}
+
+    def stop(self) -> None:
+        """Ends what is under way, in this host and to others, but for MPI. Threads: any."""
+        if self.window is not None:
+            self.window.stop()
+        if isinstance(self._far, LinkedSums):
+            self._far.links.stop()
 
     def together(self, sends: Sequence[Values], receives: Sequence[Values]) -> None:
         """Sums several small arrays of one type; blocks until all workers do."""
@@ -135,7 +143,9 @@ class Hierarchy:
             raise MXNetError("[KVStore] the memory that workers of this host share was stopped")
 
 
-def hierarchy(comm: Any, wait: Callable[[Any], None], fault: Fault) -> Hierarchy | None:
+def hierarchy(
+    comm: Any, wait: Callable[[Any], None], fault: Fault, network: Network | None
+) -> Hierarchy | None:
     """Sums by hosts; None if there is only one, or each has one worker, or they share no memory. All workers call it.
 
     Parameters
@@ -146,6 +156,8 @@ def hierarchy(comm: Any, wait: Callable[[Any], None], fault: Fault) -> Hierarchy
         (request of MPI) -> None; returns when it is complete.
     fault : Fault
         Ends what is done in the hosts, when the window is stopped.
+    network : Network, optional
+        How leaders reach each other without MPI.
     """
     from mpi4py import MPI
 
@@ -164,4 +176,13 @@ def hierarchy(comm: Any, wait: Callable[[Any], None], fault: Fault) -> Hierarchy
         return None
     far = comm.Split(0 if rank in leaders else MPI.UNDEFINED, rank)
     hosts = [[each for each in range(workers) if firsts[each] == leader] for leader in leaders]
-    return Hierarchy(hosts, rank, window, Summation(far, wait) if rank in leaders else None, fault)
+    return Hierarchy(
+        hosts, rank, window, _sums(far, wait, fault, network) if rank in leaders else None, fault
+    )
+
+
+def _sums(
+    comm: Any, wait: Callable[[Any], None], fault: Fault, network: Network | None
+) -> Summation | LinkedSums:
+    links = linked(comm, wait, network)
+    return Summation(comm, wait) if links is None else LinkedSums(links, fault.check)

@@ -21,6 +21,7 @@ from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
 from mx_kvstore_mpi.faults import Fault
 from mx_kvstore_mpi.hub import BEAT, SILENCE
 from mx_kvstore_mpi.job import Job
+from mx_kvstore_mpi.links import Network
 from mx_kvstore_mpi.protocol import Channel, connect, framed
 from mx_kvstore_mpi.settings import Place
 
@@ -120,6 +121,13 @@ class Membership:
             raise ProtocolError(f"[KVStore] the hub refuses this process: {answer}")
         channel.socket.settimeout(None)
         return channel.socket
+
+    @property
+    def network(self) -> Network:
+        """How this process reaches the others of its role."""
+        assert self._place.hub is not None
+        job, here = f"{self.job.name} {self.job.generation}", self._channel.socket.getsockname()[0]
+        return Network(self._token, job, here, self._place.hub[0], self.hosts)
 
     # ---- while the job runs ----
 

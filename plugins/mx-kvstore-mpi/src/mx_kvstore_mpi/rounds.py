@@ -7,7 +7,8 @@ under way the next gradients are computed. In a round workers also compare what 
 kind that meets one of another has no meaning.
 
 Workers of one machine do all of this natively, through memory that they share: the thread holds no GIL, and sleeps
-while it waits. Others do it by MPI; those of several machines add in each of them first.
+while it waits. So do those of several machines with TCP between them, over connections of their own. Others do it by
+MPI. Where a machine has more than one worker, these add in it first.
 """
 
 from __future__ import annotations
@@ -22,10 +23,23 @@ from mx_core import dtypes
 from mx_core.errors import MXNetError
 from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
-from mx_kvstore.exchange import CODES, FIRST, SUM, Exchange, Found, Request, Window, parts_of, push, text_of
+from mx_kvstore.exchange import (
+    CODES,
+    FIRST,
+    SUM,
+    Exchange,
+    Found,
+    Links,
+    Request,
+    Window,
+    parts_of,
+    push,
+    text_of,
+)
 from mx_kvstore_mpi.agreement import Told, digest, disagree
 from mx_kvstore_mpi.errors import PeerTimeoutError
 from mx_kvstore_mpi.hierarchy import Hierarchy, hierarchy
+from mx_kvstore_mpi.links import Network, linked
 from mx_kvstore_mpi.reduction import BUCKET, SMALL, Summation, broadcast
 from mx_kvstore_mpi.shared import see_arrays, shared_window
 from mx_kvstore_mpi.steps import Step, Steps
@@ -50,14 +64,17 @@ class Rounds:
     waiter : Waiter
     together : bool
         Whether all workers are on one machine, where they may share memory.
+    network : Network, optional
+        How they reach each other without MPI.
     """
 
-    def __init__(self, waiter: Waiter, together: bool = True) -> None:
+    def __init__(self, waiter: Waiter, together: bool = True, network: Network | None = None) -> None:
         self._waiter = waiter
         self._together = together
+        self._network = network
         self._exchange = Exchange(lambda: waiter.fault.error)
         self._steps = Steps(waiter, self._tell_step)
-        self._window: Window | None = None
+        self._transport: Window | Links | None = None
         self._hierarchy: Hierarchy | None = None
         self._under_way: list[Request] = []
         self._abandoned: list[Any] = []
@@ -147,10 +164,9 @@ class Rounds:
 
     def _fail(self, error: MXNetError) -> None:
         """Ends everything that waits, on the thread that found the failure."""
-        near = None if self._hierarchy is None else self._hierarchy.window
-        for window in (self._window, near):
-            if window is not None:
-                window.stop()
+        for each in (self._transport, self._hierarchy):
+            if each is not None:
+                each.stop()
         self._exchange.fail()
         requests, self._under_way = self._under_way, []
         self._abandoned.append(requests)  # a message may still fill their memory
@@ -166,20 +182,24 @@ class Rounds:
             self._run(comm)
 
     def _run(self, comm: Any) -> None:
-        self._window = shared_window(comm, self._wait, self._together)
-        if self._window is None:
+        window = self._transport = shared_window(comm, self._wait, self._together)
+        if window is None:
             self._inside = time.monotonic()
-            self._hierarchy = hierarchy(comm, self._flow, self._waiter.fault)
+            self._hierarchy = hierarchy(comm, self._flow, self._waiter.fault, self._network)
+            if self._hierarchy is None:
+                self._transport = linked(comm, self._wait, self._network)
             self._inside = 0.0
         else:
-            see_arrays(comm, self._wait, self._window)
+            see_arrays(comm, self._wait, window)
         summation = self._hierarchy or Summation(comm, self._flow)
         wait: Wait | None = None
         while self._waiter.fault.error is None:
             if self._stopping and self._exchange.idle:
                 return
-            if self._window is not None and self._exchange.fits:
-                found = self._exchange.run(self._window, _LOOK)
+            if self._transport is not None and self._exchange.fits(self._transport):
+                found = self._exchange.run(self._transport, _LOOK)
+                if found.what == "failed":
+                    self._tell_failure(self._transport)
             else:
                 found = self._by_messages(comm, summation)
             if found.what == "waits":
@@ -194,6 +214,11 @@ class Rounds:
                 disagree(comm, self._wait, self._differing(found))
             if found.step:
                 self._step(comm)
+
+    def _tell_failure(self, transport: Window | Links) -> None:
+        """Raises how a connection has broken. Who is lost the hub says."""
+        if isinstance(transport, Links) and transport.broken and self._waiter.fault.error is None:
+            raise ConnectionError(transport.broken)
 
     def _by_messages(self, comm: Any, summation: Sums) -> Any:
         """One round by MPI."""

@@ -18,6 +18,8 @@ VARIABLES: Mapping[str, str] = {
     "MX_KV_RANK": "number of the process among those of its role; set by `mx launch`",
     "MX_KVSTORE_TIMEOUT": "seconds that a distributed store waits for other processes, by default 300",
     "MX_KVSTORE_SHARED_MEMORY": "0: workers of one machine exchange sums by MPI instead of memory that they share",
+    "MX_KVSTORE_TRANSPORT": "tcp or mpi: how sums pass between hosts; by default MPI where a host has a faster network "
+    "than TCP. With tcp also between workers of one machine that share no memory",
     "MXNET_KVSTORE_BIGARRAY_BOUND": "elements from which servers share an array, by default 1000000",
     "MXNET_KVSTORE_SLICE_THRESHOLD": "elements of the slices in which values travel to servers and back, by default "
     "1000000, or 40000 with DMLC_PS_VAN_TYPE=p3; the same for all workers",
@@ -67,6 +69,14 @@ def timeout() -> float:
 def shared_memory() -> bool:
     """Whether workers of one machine share memory."""
     return whole("MX_KVSTORE_SHARED_MEMORY", 1) != 0
+
+
+def transport() -> str:
+    """`tcp` or `mpi`, or nothing where it is not said; raises SettingError."""
+    text = os.environ.get("MX_KVSTORE_TRANSPORT", "").strip()
+    if text not in ("", "tcp", "mpi"):
+        raise SettingError(f"[MX_KVSTORE_TRANSPORT] expected tcp or mpi, got {text!r}")
+    return text
 
 
 def big_array_bound() -> int:

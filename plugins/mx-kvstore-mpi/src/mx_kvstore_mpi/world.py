@@ -20,6 +20,7 @@ from mx_kvstore_mpi import mpi, settings
 from mx_kvstore_mpi.errors import PeerTimeoutError
 from mx_kvstore_mpi.faults import Fault
 from mx_kvstore_mpi.job import Job
+from mx_kvstore_mpi.links import Network
 from mx_kvstore_mpi.membership import Membership
 from mx_kvstore_mpi.settings import Place
 from mx_kvstore_mpi.waiting import Waiter
@@ -132,6 +133,11 @@ class World:
     def together(self) -> bool:
         """Whether all processes may be on one machine."""
         return self.membership is None or self.membership.hosts == 1
+
+    @property
+    def network(self) -> Network | None:
+        """How processes reach each other, where a hub knows."""
+        return None if self.membership is None else self.membership.network
 
     @property
     def rank(self) -> int:
