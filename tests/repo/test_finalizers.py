@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,11 +17,13 @@ ALLOWED = {
 
 #: containers of `weakref` that remove a value in a callback in Python; mx_core.weak has others
 WEAK = ("WeakSet", "WeakKeyDictionary", "WeakValueDictionary")
+#: what a source with a finalizer has somewhere; one without is not parsed
+SIGNS = re.compile(r"__del__|Weak|finalize|\bref\b|\bproxy\b")
 
 
 def finalizers(source: str) -> Iterator[str]:
     """What runs when an object ends: methods, and callbacks of weak references in Python."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(source if SIGNS.search(source) else "")):
         if isinstance(node, ast.ClassDef):
             for part in node.body:
                 if isinstance(part, ast.FunctionDef) and part.name == "__del__":
