@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mx_core import dtypes
 from mx_core.errors import DTypeError, OperatorError, ShapeError
 from mx_core.operator import Operator, infer_shapes, infer_types
 from mx_core.operator.infer import infer_outputs, tensors_of
+from mx_core.operator.knowledge import Shapes
 from mx_core.plugins import Entry
 
 
@@ -38,6 +40,16 @@ def test_broadcast_of_partial_shapes(ops: Any) -> None:
     assert infer_shapes(op, op.Param(), [(-1, 3), (1, 1)])[1] == ((-1, 3),)
     with pytest.raises(ShapeError, match=r"\[2,3\] \[4\]"):
         infer_shapes(op, op.Param(), [(2, 3), (4,)])
+
+
+def test_a_rule_may_state_a_shape_as_an_array() -> None:
+    shapes = Shapes("[test]", ("data", "output"), ((2, 3), None))
+    for _ in range(2):
+        shapes.assign("output", np.array([4, 6]))
+        shapes.assign("data", [2, 3])
+    assert shapes.values(("data", "output")) == ((2, 3), (4, 6))
+    with pytest.raises(ShapeError, match=r"expected shape \(4, 5\), got \(4, 6\)"):
+        shapes.assign("output", np.array([4, 5]))
 
 
 def test_number_of_inputs(ops: Any) -> None:

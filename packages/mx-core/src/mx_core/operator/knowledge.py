@@ -83,7 +83,7 @@ class Shapes:
             old = self._table[name]
         except KeyError as error:
             raise _unknown(self, error) from None
-        if shape == old:
+        if type(shape) is tuple and shape == old:
             return
         new = tuple(map(int, shape))
         least = min(new, default=1)
