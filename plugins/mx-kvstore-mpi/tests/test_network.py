@@ -79,6 +79,11 @@ def test_a_cut_network_is_told_on_both_sides(
     job = start(program(200_000, pause), workers, "-s", str(servers), *hosts.options, PATH=hosts.path)
     job.wait_for(r"pid (\d+) of (\d)", workers)
     job.wait_for("turn 2 ", workers)
+    check_cut(job, hosts, tmp_path, workers, cut)
+
+
+def check_cut(job: Any, hosts: Hosts, tmp_path: Path, workers: int, cut: int) -> None:
+    """Cuts the link of a host: each worker names a process of the other one, or the launcher, in time."""
     hosts.cut(cut)
     at_cut = time.time()
     assert job.wait(60) != 0, job.text
@@ -122,14 +127,18 @@ def test_a_slow_network_and_a_short_cut_change_nothing(
     assert "a wrong sum" not in job.text, job.text[-2000:]
 
 
-@pytest.mark.parametrize(("workers", "servers"), [(2, 0), (2, 1), (3, 0)])
+@pytest.mark.parametrize("loss", [0.0, 0.02])
+@pytest.mark.parametrize(
+    ("workers", "servers", "transport"), [(2, 0, "tcp"), (2, 0, "mpi"), (2, 1, "mpi"), (3, 0, "tcp")]
+)
 def test_a_network_with_a_long_way_changes_nothing(
-    start: Any, hosts: Hosts, tmp_path: Path, workers: int, servers: int
+    start: Any, hosts: Hosts, tmp_path: Path, workers: int, servers: int, transport: str, loss: float
 ) -> None:
-    """One host is 60 ms away from the launcher and from the other, without loss."""
-    hosts.delay(0, 0.06)
-    job = start(program(300_000, 0.0), workers, "-s", str(servers), *hosts.options, PATH=hosts.path)
-    job.wait_for("turn 1 of 0")
+    """One host is 60 ms away from the launcher and from the other, and some packets are lost on the way."""
+    hosts.delay(0, 0.06, loss)
+    environment = {"PATH": hosts.path, "MX_KVSTORE_TRANSPORT": transport}
+    job = start(program(300_000, 0.0), workers, "-s", str(servers), *hosts.options, **environment)
+    job.wait_for("turn 1 of 0", timeout=120.0)
     begin = time.monotonic()
     job.wait_for("turn 6 of 0", timeout=120.0)
     assert time.monotonic() - begin > 5 * 2 * 0.06, "each turn is a message there and back at least"
@@ -137,6 +146,17 @@ def test_a_network_with_a_long_way_changes_nothing(
     assert job.wait(60) == 0, job.text
     assert len(set(job.wait_for(r"ended after (\d+)", workers))) == 1, job.text
     assert "a wrong sum" not in job.text, job.text[-2000:]
+
+
+@pytest.mark.parametrize(("workers", "servers", "cut"), [(2, 0, 1), (2, 1, 1), (3, 0, 0)])
+def test_a_bad_network_that_is_cut_is_told_on_both_sides(
+    start: Any, hosts: Hosts, tmp_path: Path, workers: int, servers: int, cut: int
+) -> None:
+    """What was lost on the long way is sent again, until nobody takes it."""
+    hosts.delay(0, 0.06, 0.02)
+    job = start(program(100_000, 0.0), workers, "-s", str(servers), *hosts.options, PATH=hosts.path)
+    job.wait_for("turn 2 of", workers, timeout=120.0)
+    check_cut(job, hosts, tmp_path, workers, cut)
 
 
 @pytest.mark.parametrize(("workers", "memory", "times"), [(4, "1", 1.0), (4, "0", 2.0), (2, "1", 1.0)])

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A delay between two network devices of this machine, for kernels without netem: packets pass through a process.
+"""A long and bad way between two network devices of this machine, for kernels without netem: through a process.
 
-`python delay.py ONE OTHER SECONDS` carries what comes at one device to the other, in both directions, each packet after
-so many seconds, in its order. It ends with the process that started it.
+`python delay.py ONE OTHER SECONDS LOSS` carries what comes at one device to the other, in both directions, each packet
+after so many seconds, in its order, but for a share of them, from 0 to 1, which is lost: at random, the same in every
+run. It ends with the process that started it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import random
 import select
 import socket
 import sys
@@ -29,8 +31,9 @@ def _opened(device: str) -> socket.socket:
     return found
 
 
-def carry(one: str, other: str, seconds: float) -> None:
+def carry(one: str, other: str, seconds: float, loss: float) -> None:
     """Carries packets until the process's parent has ended. Needs root."""
+    chance = random.Random(1)
     ends = [_opened(one), _opened(other)]
     parent = os.getppid()
     line: deque[tuple[float, socket.socket, bytes]] = deque()
@@ -41,7 +44,7 @@ def carry(one: str, other: str, seconds: float) -> None:
             with contextlib.suppress(OSError):  # there is nothing more, or the device is down
                 for _ in range(_BURST):
                     data, where = end.recvfrom(1 << 16)
-                    if where[2] != socket.PACKET_OUTGOING:
+                    if where[2] != socket.PACKET_OUTGOING and chance.random() >= loss:
                         line.append((time.monotonic() + seconds, ends[end is ends[0]], data))
         while line and line[0][0] <= time.monotonic():
             _, end, data = line.popleft()
@@ -50,4 +53,4 @@ def carry(one: str, other: str, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    carry(sys.argv[1], sys.argv[2], float(sys.argv[3]))
+    carry(sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4]))

@@ -165,8 +165,10 @@ class Hosts:
         """Takes it up again."""
         _ip("link", "set", self._port(number + 1), "up")
 
-    def delay(self, number: int, seconds: float) -> None:
+    def delay(self, number: int, seconds: float, loss: float = 0.0) -> None:
         """Has what a host sends and gets take so many seconds longer, counted from 0; once for a host.
+
+        Of its packets a share of `loss` is lost, at random.
 
         Raises
         ------
@@ -181,7 +183,14 @@ class Hosts:
         _ip("link", "add", near, "type", "veth", "peer", "name", far)
         _ip("link", "set", far, "master", self.name, "up")
         _ip("link", "set", near, "up")
-        words = [sys.executable, str(Path(__file__).with_name("delay.py")), port, near, f"{seconds:g}"]
+        words = [
+            sys.executable,
+            str(Path(__file__).with_name("delay.py")),
+            port,
+            near,
+            f"{seconds:g}",
+            f"{loss:g}",
+        ]
         self._relays.append(subprocess.Popen(words))
 
     def sent(self, number: int) -> int:
