@@ -17,10 +17,10 @@ from testkit.cuda_emulator import COMPILER, HERE, INCLUDES, SOURCES, precompile
 def build(folder: Path) -> None:
     """Builds the libraries."""
     assert COMPILER is not None
-    for name in ("fake_cuda", "fake_nvrtc", "fake_cublas", "fake_cudnn", "fake_nccl"):
+    for name in ("fake_cuda", "fake_nvrtc", "fake_cublas", "fake_cublaslt", "fake_cudnn", "fake_nccl"):
         command = [COMPILER, "-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", "-w",
                    *(f"-I{path}" for path in INCLUDES), str(HERE / "fake" / f"{name}.cc"), "-o", str(folder / f"{name}.so"), "-ldl"]  # fmt: skip
-        if name in ("fake_cublas", "fake_cudnn", "fake_nccl"):  # enqueue on the streams of the driver
+        if name not in ("fake_cuda", "fake_nvrtc"):  # they enqueue on the streams of the driver
             command += [f"-L{folder}", "-l:fake_cuda.so", "-Wl,-rpath,$ORIGIN"]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[:4000]
@@ -33,6 +33,7 @@ def environment(folder: Path) -> dict[str, str]:
         "MX_CUDA_DRIVER": str(folder / "fake_cuda.so"),
         "MX_NVRTC": str(folder / "fake_nvrtc.so"),
         "MX_CUBLAS": str(folder / "fake_cublas.so"),
+        "MX_CUBLASLT": str(folder / "fake_cublaslt.so"),
         "MX_CUDNN": "off",  # tests that want it give the next one
         "FAKE_CUDNN": str(folder / "fake_cudnn.so"),
         "MX_NCCL": str(folder / "fake_nccl.so"),

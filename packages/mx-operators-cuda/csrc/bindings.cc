@@ -119,11 +119,13 @@ std::vector<Spec> specs(const std::vector<PySpec>& given) {
 using PyCondition = std::tuple<uint32_t, int32_t, bool, std::string>;
 // (steps, scratch, offset, extents of a row)
 using PyCounted = std::tuple<size_t, uint32_t, size_t, std::vector<int64_t>>;
-using PyStep = std::variant<PyLaunch, std::shared_ptr<Product>, std::shared_ptr<Convolved>>;
+using PyStep =
+    std::variant<PyLaunch, std::shared_ptr<Product>, std::shared_ptr<Convolved>, std::shared_ptr<Finished>>;
 
-std::variant<Launch, Product, Convolved> step(const PyStep& given) {
+std::variant<Launch, Product, Convolved, Finished> step(const PyStep& given) {
   if (const auto* product = std::get_if<std::shared_ptr<Product>>(&given)) return **product;
   if (const auto* convolved = std::get_if<std::shared_ptr<Convolved>>(&given)) return **convolved;
+  if (const auto* finished = std::get_if<std::shared_ptr<Finished>>(&given)) return **finished;
   const auto& [kernel, blocks, threads, shared_bytes, parameters] = std::get<PyLaunch>(given);
   Launch launch{kernel, blocks, threads, shared_bytes, {}};
   for (const PyParameter& one : parameters) launch.parameters.push_back(parameter(one));
@@ -217,6 +219,7 @@ PYBIND11_MODULE(_native, module, pybind11::mod_gil_not_used()) {
   module.def("load_blas", &load_blas, py::arg("path"), "Loads cuBLAS, once per process.");
 
   bind_cudnn(module);
+  bind_blas_lt(module);
 
   module.def("launch_plan", &launch_plan, py::arg("name"), py::arg("gpu"), py::arg("inputs"),
              py::arg("outputs"), py::arg("steps"), py::kw_only(), py::arg("n_scalars") = 0,

@@ -18,5 +18,6 @@ using PyParameter = std::tuple<int, uint64_t, uint64_t>;
 Parameter parameter(const PyParameter& given);
 
 void bind_cudnn(pybind11::module_& module);
+void bind_blas_lt(pybind11::module_& module);
 
 }  // namespace mx::cuda

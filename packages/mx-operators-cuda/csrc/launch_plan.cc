@@ -60,6 +60,10 @@ bool same(const Convolved& a, const Convolved& b) {
   return a.written == b.written && a.added == b.added && a.places == b.places && a.result == b.result &&
          a.workspace == b.workspace && a.instead == b.instead;
 }
+bool same(const Finished& a, const Finished& b) {
+  return a.plan == b.plan && a.a == b.a && a.b == b.b && a.c == b.c && a.bias == b.bias && a.workspace == b.workspace &&
+         a.instead == b.instead;
+}
 
 Stream stream_of(const Call& call) { return static_cast<Stream>(call.context.stream); }
 
@@ -141,17 +145,30 @@ void LaunchPlan::check_step(const Convolved& convolved, const Gpu&) const {
       return id >= 1 && id <= static_cast<int64_t>(convolved.places.size());
     });
   };
-  const auto steps_left = [&] {  // after this one
-    for (size_t i = 0; i < spec_.steps.size(); ++i) {
-      if (std::get_if<Convolved>(&spec_.steps[i]) == &convolved) return spec_.steps.size() - i - 1;
-    }
-    return size_t{0};
-  };
   if (convolved.result.kind != Parameter::kOutput || convolved.workspace.kind != Parameter::kScratch ||
       convolved.result.number >= signature_.outputs.size() || convolved.written == nullptr ||
       !named(convolved.written) || (convolved.added != nullptr && !named(convolved.added)) ||
-      convolved.instead > steps_left()) {
+      convolved.instead > steps_after(&convolved)) {
     refuse(MX_ERROR_VALUE, "malformed convolution");
+  }
+}
+
+size_t LaunchPlan::steps_after(const void* step) const {
+  for (size_t i = 0; i < spec_.steps.size(); ++i) {
+    const bool here = std::visit([&](const auto& one) { return static_cast<const void*>(&one) == step; }, spec_.steps[i]);
+    if (here) return spec_.steps.size() - i - 1;
+  }
+  return 0;
+}
+
+void LaunchPlan::check_step(const Finished& finished, const Gpu&) const {
+  std::vector<Parameter> places{finished.a, finished.b, finished.c, finished.workspace};
+  if (finished.bias) places.push_back(*finished.bias);
+  for (const Parameter& p : places) check_parameter(p, "a product");
+  if (finished.plan == nullptr || finished.c.kind != Parameter::kOutput ||
+      finished.workspace.kind != Parameter::kScratch || finished.plan->what().bias != finished.bias.has_value() ||
+      finished.instead > steps_after(&finished)) {
+    refuse(MX_ERROR_VALUE, "malformed product");
   }
 }
 
@@ -249,6 +266,8 @@ void LaunchPlan::run_steps(const Gpu& gpu, const Call& call, size_t begin, size_
   for (size_t i = begin; i < end; ++i) {
     if (const auto* convolved = std::get_if<Convolved>(&spec_.steps[i])) {
       if (enqueue(*convolved, gpu, call)) i += convolved->instead;
+    } else if (const auto* finished = std::get_if<Finished>(&spec_.steps[i])) {
+      if (enqueue(*finished, gpu, call)) i += finished->instead;
     } else if (const auto* product = std::get_if<Product>(&spec_.steps[i])) {
       enqueue(*product, gpu, call);
     } else {
@@ -308,6 +327,25 @@ void LaunchPlan::enqueue(const Launch& launch, const Gpu& gpu, const Call& call,
       gpu.cuda().launch(launch.kernel->on(gpu), launch.blocks, 1, 1, launch.threads, 1, 1,
                         launch.shared_bytes, stream_of(call), pointers, nullptr);
   if (result != kSuccess) cuda::check(result, spec_.name + "] [" + gpu.name(), "cuLaunchKernel");
+}
+
+bool LaunchPlan::enqueue(const Finished& finished, const Gpu& gpu, const Call& call) const {
+  const uint8_t request = call.req[finished.c.number];
+  if (request == MX_REQ_NULL) return true;
+  const bool add = request == MX_REQ_ADD;
+  if (add && finished.plan->what().relu) return false;
+  void* const a = pointer(finished.a, call);
+  void* const b = pointer(finished.b, call);
+  void* const c = pointer(finished.c, call);
+  void* const bias = finished.bias ? pointer(*finished.bias, call) : nullptr;
+  for (const void* each : {a, b, c, bias}) {
+    if (reinterpret_cast<uintptr_t>(each) % lt::kAlignment != 0) return false;
+  }
+  constexpr uintptr_t mask = lt::kWorkspaceAlignment - 1;
+  const auto scratch = reinterpret_cast<uintptr_t>(pointer(finished.workspace, call));
+  finished.plan->run(stream_of(call), a, b, bias, c, reinterpret_cast<void*>((scratch + mask) & ~mask), add,
+                     spec_.name + "] [" + gpu.name());
+  return true;
 }
 
 void LaunchPlan::enqueue(const Product& product, const Gpu& gpu, const Call& call) const {

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "blas.hpp"
+#include "blas_lt.hpp"
 #include "captured_step.hpp"
 #include "convolution_graph.hpp"
 #include "kernel.hpp"
@@ -62,7 +62,7 @@ struct LaunchSpec {
   uint64_t random_blocks = 0;
   bool adds = true;  // false: a request to add is refused
   std::vector<Condition> conditions;
-  std::vector<std::variant<Launch, Product, Convolved>> steps;  // empty: there is nothing to compute
+  std::vector<std::variant<Launch, Product, Convolved, Finished>> steps;  // empty: there is nothing to compute
   std::optional<Counted> counted = std::nullopt;
 };
 
@@ -93,8 +93,12 @@ class LaunchPlan final : public Plan, public Capturable {
   void check_step(const Launch& launch, const Gpu& gpu) const;
   void check_step(const Product& product, const Gpu& gpu) const;
   void check_step(const Convolved& convolved, const Gpu& gpu) const;
+  void check_step(const Finished& finished, const Gpu& gpu) const;
+  // Steps after this one.
+  size_t steps_after(const void* step) const;
   // False where the steps in its place are to be enqueued.
   bool enqueue(const Convolved& convolved, const Gpu& gpu, const Call& call) const;
+  bool enqueue(const Finished& finished, const Gpu& gpu, const Call& call) const;
 
   const LaunchSpec spec_;
   std::vector<Section> scratch_;

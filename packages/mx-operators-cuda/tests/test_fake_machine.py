@@ -103,6 +103,16 @@ def test_captured_steps(machine: Machine) -> None:
 
 @needs_graphs
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("switched", ["on", "off"])
+def test_products_with_epilogues(switched: str, machine: Machine, tmp_path: Path) -> None:
+    if switched == "on":
+        machine.check("epilogues", FAKE_CUBLASLT_LOG=str(tmp_path / "log"))
+    else:
+        machine.check("epilogues", MX_CUBLASLT="off")
+
+
+@needs_graphs
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ["graphs", "networks"])
 def test_graphs(name: str, machine: Machine) -> None:
     machine.check(name, FAKE_CUDA_DELAY="200" if name == "graphs" else "0")

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from mx_core.errors import MXNetError
+from mx_operators_cuda.libraries import load as load_first
 from mx_operators_cuda.libraries import places
 
 #: what MX_CUDNN says when cuDNN is not to be used
@@ -38,17 +39,15 @@ def load() -> tuple[str, str]:
     """
     from mx_operators_cuda import _native
 
-    tried = []
-    for path in places("MX_CUDNN", _PATTERNS, "cudnn", _SONAMES):
+    def opened(path: str) -> str:
         if path == OFF:
             raise MXNetError("cuDNN is not used: MX_CUDNN is off")
-        try:
-            _load_beside(Path(path))
-            number = _native.load_dnn(path)
-            return path, f"{number // 10000}.{number // 100 % 100}.{number % 100}"
-        except (OSError, MXNetError) as error:
-            tried.append(f"{path}: {error}")
-    raise MXNetError(f"cuDNN (NVIDIA's convolutions) was not found; {CURE}. Tried {'; '.join(tried)}")
+        _load_beside(Path(path))
+        number = _native.load_dnn(path)
+        return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+
+    candidates = places("MX_CUDNN", _PATTERNS, "cudnn", _SONAMES)
+    return load_first("cuDNN (NVIDIA's convolutions)", CURE, candidates, opened)
 
 
 def _load_beside(path: Path) -> None:

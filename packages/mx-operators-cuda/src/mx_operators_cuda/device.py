@@ -143,9 +143,10 @@ def _blas_line() -> str:
     from mx_operators_cuda import blas
 
     try:
-        return blas.load()
+        path = blas.load()
     except MXNetError:
         return f"not installed; {CURE}"
+    return f"{path}; {'with' if blas.has_epilogues() else 'without'} cuBLASLt"
 
 
 def _dnn_line() -> str:

@@ -129,6 +129,39 @@ class Convolved:
 
 
 @dataclass(frozen=True)
+class Finished:
+    """C = relu(op(A) · op(B) + bias) by cuBLASLt, with steps in its place for runs that it does not serve.
+
+    Parameters
+    ----------
+    product : Product
+        Of one matrix each; it is added to what is there only where that is requested.
+    bias : Parameter or None
+        A number per column of C.
+    relu : bool
+        Only the positive part is kept.
+    plan : native plan
+        Made for the product.
+    workspace : Parameter
+        Scratch memory: what the plan needs, and 256 bytes.
+    instead : int
+        How many of the steps that follow are run only where this one does not serve: the positive part is added to what
+        is there, or an address is no multiple of 16.
+    """
+
+    product: Product
+    bias: Parameter | None
+    relu: bool
+    plan: Any
+    workspace: Parameter
+    instead: int
+
+
+#: what a plan enqueues
+Step: TypeAlias = Launch | Product | Convolved | Finished
+
+
+@dataclass(frozen=True)
 class Condition:
     """What run-time scalars must satisfy: one is at least, or above, another one or 0.
 
@@ -175,7 +208,7 @@ def make_plan(
     context: Context,
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
-    steps: Sequence[Launch | Product | Convolved],
+    steps: Sequence[Step],
     *,
     n_scalars: int = 0,
     scratch: Sequence[int] = (),
@@ -222,9 +255,11 @@ def make_plan(
     )  # fmt: skip
 
 
-def _native_step(step: Launch | Product | Convolved, here: int) -> Any:
+def _native_step(step: Step, here: int) -> Any:
     if isinstance(step, Launch):
         return _launch(step, here)
+    if isinstance(step, Finished):
+        return _finished(step)
     return _product(step) if isinstance(step, Product) else _convolved(step)
 
 
@@ -248,6 +283,17 @@ def _product(product: Product) -> Any:
     return _native.Product(
         a, b, c, dtype=product.dtype, transposed=product.transposed, sizes=product.sizes,
         rows=product.rows, strides=product.strides, batch=product.batch, add=product.add,
+    )  # fmt: skip
+
+
+def _finished(step: Finished) -> Any:
+    from mx_operators_cuda import _native
+
+    product = step.product
+    return _native.Finished(
+        step.plan, places=[_native_parameter(p) for p in (product.a, product.b, product.c)],
+        bias=None if step.bias is None else _native_parameter(step.bias), workspace=_native_parameter(step.workspace),
+        instead=step.instead,
     )  # fmt: skip
 
 

@@ -7,8 +7,41 @@ import ctypes.util
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
+
+from mx_core.errors import MXNetError
+
+T = TypeVar("T")
+
+
+def load(what: str, cure: str, candidates: Iterable[str], opened: Callable[[str], T]) -> tuple[str, T]:
+    """Loads the first file that can be.
+
+    Parameters
+    ----------
+    what, cure : str
+        For the message: the library, and how it is installed.
+    opened : function
+        Loads a file; raises OSError or MXNetError where it cannot.
+
+    Returns
+    -------
+    (str, object)
+        Where it was found, and what `opened` returned.
+
+    Raises
+    ------
+    MXNetError  none can be loaded
+    """
+    tried = []
+    for path in candidates:
+        try:
+            return path, opened(path)
+        except (OSError, MXNetError) as error:
+            tried.append(f"{path}: {error}")
+    raise MXNetError(f"{what} was not found; {cure}. Tried {'; '.join(tried)}")
 
 
 def places(variable: str, patterns: Sequence[str], name: str, sonames: Sequence[str]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from mx_core import plugins, services
 from mx_core.errors import MXNetError
 from mx_operators_cuda import device
+from mx_operators_cuda.libraries import load as load_first
 from mx_operators_cuda.libraries import places
 
 _PATTERNS = ("nccl/lib/libnccl.so.*",)
@@ -34,14 +35,8 @@ def load() -> str:
     """
     from mx_operators_cuda import _native
 
-    tried = []
-    for path in places("MX_NCCL", _PATTERNS, "nccl", _SONAMES):
-        try:
-            _native.load_nccl(path)
-            return path
-        except MXNetError as error:
-            tried.append(f"{path}: {error}")
-    raise MXNetError(f"NCCL (sums over NVIDIA GPUs) was not found; {_CURE}. Tried " + "; ".join(tried))
+    candidates = places("MX_NCCL", _PATTERNS, "nccl", _SONAMES)
+    return load_first("NCCL (sums over NVIDIA GPUs)", _CURE, candidates, _native.load_nccl)[0]
 
 
 class Collectives:

@@ -9,14 +9,16 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
+from mx_core import expression as X
 from mx_core.kernels import TensorSpec
-from mx_operators_cuda import elementwise, reduce
+from mx_operators_cuda import elementwise, epilogues, reduce
 from mx_operators_cuda.codegen.reduction import runs_of
-from mx_operators_cuda.launch import Kind, Launch, Parameter, Product, make_plan
+from mx_operators_cuda.launch import Kind, Launch, Parameter, Product, Step, make_plan
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
 
+_PRODUCT: Parameter = (Kind.SCRATCH, 0)
 _FLOATS = frozenset(dtypes.code(n) for n in ("float16", "bfloat16", "float32", "float64"))
 
 
@@ -84,7 +86,7 @@ def _type(call: KernelCall) -> int | None:
     return None if others or code not in _FLOATS or any(spec.layout for spec in specs) else code
 
 
-def _plan(call: KernelCall, steps: Sequence[Launch | Product], scratch: Sequence[int] = ()) -> Any:
+def _plan(call: KernelCall, steps: Sequence[Step], scratch: Sequence[int] = ()) -> Any:
     return make_plan(call.op.name, call.context, call.inputs, call.outputs, steps, scratch=scratch)
 
 
@@ -139,7 +141,38 @@ def fully_connected(call: KernelCall) -> Any:
         spread = elementwise.kernel("bias", elementwise.identity(), [given], [made])
         assert spread is not None
         steps.append(spread.taking({(Kind.INPUT, 0): (Kind.INPUT, 2)}))
-    return _plan(call, [*steps, *multiply(y, x, weight.T, code, add=biased)])
+    steps += multiply(y, x, weight.T, code, add=biased)
+    bias = (Kind.INPUT, 2) if biased else None
+    return _plan(call, *epilogues.finished(call, multiply(y, x, weight.T, code), bias, False, steps))
+
+
+def fused_fully_connected(call: KernelCall) -> Any:
+    """data, weight[, bias][, residual] -> activation(data · weightᵀ + bias + residual)."""
+    p: Any = call.params
+    code = _type(call)
+    if code is None or p.packed:
+        return None
+    hidden, depth = call.inputs[1].shape
+    rows = prod(call.outputs[0].shape) // max(hidden, 1)
+    x, weight = _input(0, rows, depth), _input(1, hidden, depth)
+    product = multiply(Matrix(_PRODUCT, rows, hidden), x, weight.T, code)
+    if not rows * hidden or not depth:
+        return None  # the layer alone fills its result
+    more = list(range(2, len(call.inputs)))
+    shape = TensorSpec((rows, hidden), code)
+    specs = [shape, *(TensorSpec((hidden,), code) if i == 2 and not p.no_bias else shape for i in more)]
+    e = X.trace(lambda y, *others: epilogues.activation(p, sum(others, start=y)), len(specs))
+    last = elementwise.kernel(call.op.name, e, specs, [shape])
+    assert last is not None
+    read: list[Parameter] = [_PRODUCT, *((Kind.INPUT, i) for i in more)]
+    places: dict[Parameter, Parameter] = {(Kind.INPUT, i): place for i, place in enumerate(read)}
+    steps = [*product, last.taking(places)]
+    scratch = [rows * hidden * dtypes.itemsize(code)]
+    if p.residual or p.activation not in (None, "relu"):
+        return _plan(call, steps, scratch)
+    bias = None if p.no_bias else (Kind.INPUT, 2)
+    whole = multiply(_output(0, rows, hidden), x, weight.T, code)
+    return _plan(call, *epilogues.finished(call, whole, bias, p.activation == "relu", steps, scratch))
 
 
 def fully_connected_backward(call: KernelCall) -> Any:

@@ -236,6 +236,7 @@ KERNELS: tuple[tuple[str, str], ...] = (
     ("_backward_dot", "product:backward_dot"),
     ("batch_dot", "product:batch_dot"),
     ("FullyConnected", "product:fully_connected"),
+    ("_fused_FullyConnected", "product:fused_fully_connected"),
     ("_backward_FullyConnected", "product:fully_connected_backward"),
 )  # fmt: skip
 
