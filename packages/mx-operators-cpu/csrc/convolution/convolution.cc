@@ -9,6 +9,7 @@
 #include "convolution/double_convolution.hpp"
 #include "convolution/filter_shares.hpp"
 #include "convolution/pointwise.hpp"
+#include "convolution/small_convolution.hpp"
 #include "onednn/primitive_program.hpp"
 #include "convolution/winograd_steps.hpp"
 
@@ -36,6 +37,7 @@ template <class Forward>
 PlanPtr forward(const Signature& signature, const ConvolutionOptions& options, bool transposed) {
   const Spec &data = signature.inputs[0], &weight = signature.inputs[1], &out = signature.outputs[0];
   if (out.dtype == MX_FLOAT64) return double_convolution(signature, options, transposed);
+  if (PlanPtr small = small_convolution(signature, options, transposed)) return small;
   const ConvolutionShape shape(options, transposed, data, weight, out);
   if (signature.inputs.size() == 3) require_size(signature.inputs[2], shape.filters());
   if (!transposed && is_pointwise(options, shape)) return pointwise_convolution(signature, shape);

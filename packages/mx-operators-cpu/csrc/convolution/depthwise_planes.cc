@@ -44,7 +44,7 @@ DepthwiseProduct::DepthwiseProduct(const ConvolutionGeometry& g, bool to_large, 
 size_t DepthwiseProduct::bytes() const { return bytes_of(image_.size() + from_ * geometry_.taps()); }
 
 void DepthwiseProduct::run(const Call& call, const double* source, const double* weight,
-                           const ConvolutionResult& result, const PerThread& scratch) const {
+                           const ConvolutionResult<double>& result, const PerThread& scratch) const {
   const ConvolutionGeometry& g = geometry_;
   const ImageSteps from = to_large_ ? g.small() : g.large();
   parallel_for(g.batch * g.groups, 1, [&](int64_t begin, int64_t end, int thread) {
@@ -58,11 +58,11 @@ void DepthwiseProduct::run(const Call& call, const double* source, const double*
 }
 
 void DepthwiseProduct::run_part(const Part& part, int64_t plane, const double* weight,
-                                const ConvolutionResult& result, double* image) const {
+                                const ConvolutionResult<double>& result, double* image) const {
   const ConvolutionGeometry& g = geometry_;
   const LineRow& row = loops().row64;
-  const GroupWeights weights(g, part.gather, to_large_, weight, plane % g.groups);
-  const GroupResult made(g, part.gather, to_large_, result, plane / g.groups, plane % g.groups);
+  const GroupWeights<double> weights(g, part.gather, to_large_, weight, plane % g.groups);
+  const GroupResult<double> made(g, part.gather, to_large_, result, plane / g.groups, plane % g.groups);
   const auto depth = static_cast<int64_t>(part.lines.size());
   double* const packed = image + image_.size();
   alignas(64) double sums[kLongestRow];

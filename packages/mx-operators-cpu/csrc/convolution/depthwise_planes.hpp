@@ -19,7 +19,7 @@ class DepthwiseProduct {
   DepthwiseProduct(const ConvolutionGeometry& geometry, bool to_large, const std::vector<Gather>& gathers);
 
   size_t bytes() const;  // of scratch memory, of every thread
-  void run(const Call& call, const double* source, const double* weight, const ConvolutionResult& result,
+  void run(const Call& call, const double* source, const double* weight, const ConvolutionResult<double>& result,
            const PerThread& scratch) const;
 
  private:
@@ -33,7 +33,7 @@ class DepthwiseProduct {
     std::vector<int64_t> lines;
     std::vector<Block> blocks;
   };
-  void run_part(const Part& part, int64_t plane, const double* weight, const ConvolutionResult& result,
+  void run_part(const Part& part, int64_t plane, const double* weight, const ConvolutionResult<double>& result,
                 double* image) const;
 
   const ConvolutionGeometry geometry_;

@@ -10,11 +10,17 @@ namespace mx::cpu {
 namespace {
 
 // to[i] = from[i * stride], i < n.
-MX_CLONES(void, copy_every, (double* __restrict to, const double* __restrict from, int64_t n, int64_t stride),
-          (to, from, n, stride)) {
+template <class T>
+MX_INLINE void every(T* __restrict to, const T* __restrict from, int64_t n, int64_t stride) {
   if (stride == 1) for (int64_t i = 0; i < n; ++i) to[i] = from[i];
   else if (stride == 2) for (int64_t i = 0; i < n; ++i) to[i] = from[i * 2];
   else for (int64_t i = 0; i < n; ++i) to[i] = from[i * stride];
+}
+MX_CLONES(void, copy_every, (double* to, const double* from, int64_t n, int64_t stride), (to, from, n, stride)) {
+  every(to, from, n, stride);
+}
+MX_CLONES(void, copy_every, (float* to, const float* from, int64_t n, int64_t stride), (to, from, n, stride)) {
+  every(to, from, n, stride);
 }
 
 struct Reach {
@@ -80,32 +86,34 @@ PaddedImage::Row PaddedImage::row(const Phase& phase, int64_t z, int64_t y) cons
   return {phase.begin, phase.end, (plane * source_[1] + line) * source_[2] + phase.x + phase.begin * stride_[2]};
 }
 
-void PaddedImage::copy_channel(const double* from, int64_t channel, double* image) const {
-  double* to = image + channel * plane();
+template <class T>
+void PaddedImage::copy_channel(const T* from, int64_t channel, T* image) const {
+  T* to = image + channel * plane();
   for (int64_t i = 0; i < phases(); ++i) {
     const Phase p = phase(i);
     for (int64_t z = 0; z < extent_[0]; ++z)
       for (int64_t y = 0; y < extent_[1]; ++y, to += extent_[2]) {
         const Row r = row(p, z, y);
-        std::fill(to, to + r.begin, 0.0);
+        std::fill(to, to + r.begin, T(0));
         copy_every(to + r.begin, from + r.position, r.end - r.begin, stride_[2]);
-        std::fill(to + r.end, to + extent_[2], 0.0);
+        std::fill(to + r.end, to + extent_[2], T(0));
       }
   }
-  if (channel == channels_ - 1) std::fill_n(to, kBehind, 0.0);
+  if (channel == channels_ - 1) std::fill_n(to, kBehind, T(0));
 }
 
-void PaddedImage::copy_row(const double* from, int64_t step, int64_t which, double* image) const {
+template <class T>
+void PaddedImage::copy_row(const T* from, int64_t step, int64_t which, T* image) const {
   const Row r = row(phase(which / (extent_[0] * extent_[1])), which / extent_[1] % extent_[0], which % extent_[1]);
-  double* to = image + which * extent_[2];
+  T* to = image + which * extent_[2];
   for (int64_t c = 0; c < channels_; ++c) {
-    double* line = to + c * plane();
-    std::fill(line, line + r.begin, 0.0);
-    std::fill(line + r.end, line + extent_[2], 0.0);
+    T* line = to + c * plane();
+    std::fill(line, line + r.begin, T(0));
+    std::fill(line + r.end, line + extent_[2], T(0));
   }
   if (r.begin < r.end)
-    loops().transpose64(to + r.begin, plane(), from + r.position * step, step * stride_[2], channels_, r.end - r.begin);
-  if (which == rows() - 1) std::fill_n(image + channels_ * plane(), kBehind, 0.0);
+    transposed<T>()(to + r.begin, plane(), from + r.position * step, step * stride_[2], channels_, r.end - r.begin);
+  if (which == rows() - 1) std::fill_n(image + channels_ * plane(), kBehind, T(0));
 }
 
 std::vector<int64_t> PaddedImage::lines(const Gather& gather, bool tap_major) const {
@@ -159,5 +167,10 @@ std::vector<int64_t> PaddedImage::mask(const Gather& gather, int64_t length) con
     std::fill_n(made.begin() + run.column, run.count, int64_t{-1});
   return made;
 }
+
+template void PaddedImage::copy_channel(const float*, int64_t, float*) const;
+template void PaddedImage::copy_channel(const double*, int64_t, double*) const;
+template void PaddedImage::copy_row(const float*, int64_t, int64_t, float*) const;
+template void PaddedImage::copy_row(const double*, int64_t, int64_t, double*) const;
 
 }  // namespace mx::cpu

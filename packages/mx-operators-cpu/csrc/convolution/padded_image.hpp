@@ -29,10 +29,12 @@ class PaddedImage {
 
   // Elements, with what tiles read after the last line.
   int64_t size() const { return channels_ * plane() + kBehind; }
-  void copy_channel(const double* from, int64_t channel, double* image) const;
+  template <class T>
+  void copy_channel(const T* from, int64_t channel, T* image) const;
   // Where channels are last, positions `step` apart, a row of the copy is made at once, of all channels.
   int64_t rows() const { return phases() * extent_[0] * extent_[1]; }
-  void copy_row(const double* from, int64_t step, int64_t which, double* image) const;
+  template <class T>
+  void copy_row(const T* from, int64_t step, int64_t which, T* image) const;
 
   // Columns of a line, the last of which is a position.
   int64_t columns(const Gather& gather) const { return column(gather, gather.positions() - 1) + 1; }

@@ -17,12 +17,16 @@ constexpr int64_t kMostColumns = 48;     // of a tile
 constexpr int64_t kGrain = 4;            // copies that a thread makes at once
 
 int64_t rounded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-size_t bytes_of(int64_t elements) { return static_cast<size_t>(elements) * sizeof(double); }
+template <class T>
+size_t bytes_of(int64_t elements) {
+  return static_cast<size_t>(elements) * sizeof(T);
+}
 
-bool suits_copies(const ConvolutionGeometry& g, int64_t channels, const std::vector<Gather>& gathers) {
+bool suits_copies(const ConvolutionGeometry& g, int64_t channels, const std::vector<Gather>& gathers,
+                  double columns) {
   const double n = static_cast<double>(g.batch) * static_cast<double>(g.groups);
   if (g.channels_last && !(gathers.size() == 1 && is_dense(gathers[0]))) return false;
-  return PaddedImage::suits(gathers, {n, channels, kMostElements, kColumnsOfPosition});
+  return PaddedImage::suits(gathers, {n, channels, kMostElements, columns});
 }
 
 // Copies of the images of all groups, `units` of work each: channels, or rows where channels are last.
@@ -31,10 +35,11 @@ class Copies {
   Copies(const ConvolutionGeometry& g, const PaddedImage& image, const ImageSteps& from, int64_t channels)
       : g_(g), image_(image), from_(from), each_(g.channels_last ? image.rows() : channels) {}
   int64_t units() const { return g_.batch * g_.groups * each_; }
-  void make(const double* source, int64_t unit, double* copies) const {
+  template <class T>
+  void make(const T* source, int64_t unit, T* copies) const {
     const int64_t which = unit / each_, part = unit % each_;
-    const double* data = source + which / g_.groups * from_.image + which % g_.groups * from_.group;
-    double* const copy = copies + which * image_.size();
+    const T* data = source + which / g_.groups * from_.image + which % g_.groups * from_.group;
+    T* const copy = copies + which * image_.size();
     if (g_.channels_last) image_.copy_row(data, from_.position, part, copy);
     else image_.copy_channel(data + part * from_.channel, part, copy);
   }
@@ -46,19 +51,20 @@ class Copies {
   const int64_t each_;
 };
 
-bool few(int64_t filters) { return filters >= kFewestFilters && filters <= kMostFilters; }
-
 }  // namespace
 
-bool PaddedProduct::suits(const ConvolutionGeometry& g, bool to_large, const std::vector<Gather>& gathers) {
-  const int64_t from = to_large ? g.filters : g.channels;
-  return few(to_large ? g.channels : g.filters) && suits_copies(g, from, gathers) && g.taps() > 1 &&
-         g.taps() * from <= kMostDepth;
+template <class T>
+bool PaddedProduct<T>::suits(const ConvolutionGeometry& g, bool to_large, const std::vector<Gather>& gathers,
+                             const Limits& limits) {
+  const int64_t from = to_large ? g.filters : g.channels, made = to_large ? g.channels : g.filters;
+  return made >= limits.fewest && made <= limits.most && g.taps() > 1 && g.taps() * from <= kMostDepth &&
+         suits_copies(g, from, gathers, limits.columns);
 }
 
-PaddedProduct::PaddedProduct(const ConvolutionGeometry& g, bool to_large, const std::vector<Gather>& gathers)
+template <class T>
+PaddedProduct<T>::PaddedProduct(const ConvolutionGeometry& g, bool to_large, const std::vector<Gather>& gathers)
     : geometry_(g), to_large_(to_large), from_(to_large ? g.filters : g.channels),
-      made_(to_large ? g.channels : g.filters), rows_(rounded(made_, loops().gemm64.rows)), image_(gathers, from_) {
+      made_(to_large ? g.channels : g.filters), rows_(rounded(made_, gemm_tile_of<T>().rows)), image_(gathers, from_) {
   for (const Gather& gather : gathers) {
     const int64_t columns = image_.columns(gather), blocks = (columns + kBlock - 1) / kBlock;
     parts_.push_back({gather, image_.lines(gather, g.channels_last), columns, blocks, tasks_, weights_});
@@ -67,12 +73,22 @@ PaddedProduct::PaddedProduct(const ConvolutionGeometry& g, bool to_large, const 
   }
 }
 
-size_t PaddedProduct::bytes() const { return bytes_of(images_size() + geometry_.groups * weights_); }
+template <class T>
+size_t PaddedProduct<T>::bytes() const { return bytes_of<T>(images_size() + geometry_.groups * weights_); }
 
-void PaddedProduct::run(const double* source, const double* weight, const ConvolutionResult& result,
-                        double* scratch) const {
+template <class T>
+double PaddedProduct<T>::macs() const {
+  double macs = 0;
+  for (const Part& part : parts_)
+    macs += static_cast<double>(rounded(part.columns, gemm_tile_of<T>().columns)) * static_cast<double>(depth(part));
+  return macs * static_cast<double>(rows_) * static_cast<double>(geometry_.batch * geometry_.groups);
+}
+
+template <class T>
+void PaddedProduct<T>::run(const T* source, const T* weight, const ConvolutionResult<T>& result,
+                        T* scratch) const {
   const ConvolutionGeometry& g = geometry_;
-  double* const packed = scratch + images_size();
+  T* const packed = scratch + images_size();
   const Copies copies(g, image_, to_large_ ? g.small() : g.large(), from_);
   const int64_t n_parts = static_cast<int64_t>(parts_.size());
   parallel_for(copies.units() + g.groups * n_parts, kGrain, [&](int64_t begin, int64_t end) {
@@ -92,30 +108,32 @@ void PaddedProduct::run(const double* source, const double* weight, const Convol
   });
 }
 
-void PaddedProduct::pack(const Part& part, int64_t group, const double* weight, double* packed) const {
-  const GroupWeights weights(geometry_, part.gather, to_large_, weight, group);
-  const int64_t rows = loops().gemm64.rows, n = depth(part);
-  double* to = packed + group * weights_ + part.weights;
+template <class T>
+void PaddedProduct<T>::pack(const Part& part, int64_t group, const T* weight, T* packed) const {
+  const GroupWeights<T> weights(geometry_, part.gather, to_large_, weight, group);
+  const int64_t rows = gemm_tile_of<T>().rows, n = depth(part);
+  T* to = packed + group * weights_ + part.weights;
   for (int64_t row = 0; row < made_; row += rows)
     weights.factor().pack(to + row * n, rows, row, std::min(rows, made_ - row), 0, n);
 }
 
-void PaddedProduct::run_block(const Part& part, int64_t task, const ConvolutionResult& result, const double* images,
-                              const double* packed) const {
+template <class T>
+void PaddedProduct<T>::run_block(const Part& part, int64_t task, const ConvolutionResult<T>& result, const T* images,
+                              const T* packed) const {
   const ConvolutionGeometry& g = geometry_;
-  const GemmTile<double>& tile = loops().gemm64;
+  const GemmTile<T>& tile = gemm_tile_of<T>();
   const int64_t which = task / part.blocks, first = task % part.blocks * kBlock, n = depth(part);
-  const GroupResult made(g, part.gather, to_large_, result, which / g.groups, which % g.groups);
-  const double* image = images + which * image_.size();
-  const double* weights = packed + which % g.groups * weights_ + part.weights;
-  alignas(64) double sums[kLargestTile];
+  const GroupResult<T> made(g, part.gather, to_large_, result, which / g.groups, which % g.groups);
+  const T* image = images + which * image_.size();
+  const T* weights = packed + which % g.groups * weights_ + part.weights;
+  alignas(64) T sums[kLargestTile];
   PaddedImage::Run runs[kMostColumns];
   for (int64_t column = first; column < std::min(first + kBlock, part.columns); column += tile.columns) {
     const int64_t count =
         image_.runs(part.gather, column, std::min(tile.columns, part.columns - column), runs);
     if (count == 0) continue;  // between the planes of an image
     for (int64_t row = 0; row < made_; row += tile.rows) {
-      loops().lines64(sums, weights + row * n, image + column, part.lines.data(), n);
+      tile.run_lines(sums, weights + row * n, image + column, part.lines.data(), n);
       for (int64_t i = 0; i < count; ++i)
         made.put_channels(row, std::min(tile.rows, made_ - row), runs[i].position, runs[i].count,
                           sums + runs[i].column - column, tile.columns);
@@ -123,8 +141,12 @@ void PaddedProduct::run_block(const Part& part, int64_t task, const ConvolutionR
   }
 }
 
+template class PaddedProduct<float>;
+template class PaddedProduct<double>;
+
 bool PaddedFilterGradient::suits(const ConvolutionGeometry& g, const Gather& gather) {
-  return few(g.filters) && suits_copies(g, std::max(g.channels, g.filters), {gather}) && g.taps() > 1;
+  return g.filters >= kFewestFilters && g.filters <= kMostFilters && g.taps() > 1 &&
+         suits_copies(g, std::max(g.channels, g.filters), {gather}, kColumnsOfPosition);
 }
 
 PaddedFilterGradient::PaddedFilterGradient(const ConvolutionGeometry& g, const Gather& gather)
@@ -135,7 +157,7 @@ PaddedFilterGradient::PaddedFilterGradient(const ConvolutionGeometry& g, const G
 }
 
 size_t PaddedFilterGradient::bytes() const {
-  return bytes_of(images_size() + geometry_.batch * geometry_.groups * rows_ * length_);
+  return bytes_of<double>(images_size() + geometry_.batch * geometry_.groups * rows_ * length_);
 }
 
 void PaddedFilterGradient::run(const double* large, const double* small, double* to, bool add, double* scratch) const {

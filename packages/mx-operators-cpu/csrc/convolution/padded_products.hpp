@@ -12,14 +12,21 @@
 namespace mx::cpu {
 
 // One tensor of a convolution from the other and the weights.
+template <class T>
 class PaddedProduct {
  public:
-  // Whether it is faster than packing, and its copies are small.
-  static bool suits(const ConvolutionGeometry& geometry, bool to_large, const std::vector<Gather>& gathers);
+  struct Limits {
+    int64_t fewest, most;  // channels of the result, in a group
+    double columns;        // that are computed for a position
+  };
+  // Whether it can be done with small copies, within `limits`.
+  static bool suits(const ConvolutionGeometry& geometry, bool to_large, const std::vector<Gather>& gathers,
+                    const Limits& limits);
   PaddedProduct(const ConvolutionGeometry& geometry, bool to_large, const std::vector<Gather>& gathers);
 
   size_t bytes() const;  // of scratch memory, for all threads
-  void run(const double* source, const double* weight, const ConvolutionResult& result, double* scratch) const;
+  double macs() const;   // that it computes: of whole tiles, which are more than the convolution has
+  void run(const T* source, const T* weight, const ConvolutionResult<T>& result, T* scratch) const;
 
  private:
   struct Part {
@@ -31,9 +38,9 @@ class PaddedProduct {
   };
   int64_t depth(const Part& part) const { return static_cast<int64_t>(part.lines.size()); }
   int64_t images_size() const { return geometry_.batch * geometry_.groups * image_.size(); }
-  void pack(const Part& part, int64_t group, const double* weight, double* packed) const;
-  void run_block(const Part& part, int64_t task, const ConvolutionResult& result, const double* images,
-                 const double* packed) const;
+  void pack(const Part& part, int64_t group, const T* weight, T* packed) const;
+  void run_block(const Part& part, int64_t task, const ConvolutionResult<T>& result, const T* images,
+                 const T* packed) const;
 
   const ConvolutionGeometry geometry_;
   const bool to_large_;
@@ -42,6 +49,9 @@ class PaddedProduct {
   std::vector<Part> parts_;
   int64_t tasks_ = 0, weights_ = 0;  // elements of the packed weights of a group
 };
+
+extern template class PaddedProduct<float>;
+extern template class PaddedProduct<double>;
 
 // The gradient of the weights.
 class PaddedFilterGradient {

@@ -5,41 +5,44 @@
 
 namespace mx::cpu {
 
-void TransposedFilters::pack(double* panel, int64_t width, int64_t first, int64_t lines, int64_t begin,
+template <class T>
+void TransposedFilters<T>::pack(T* panel, int64_t width, int64_t first, int64_t lines, int64_t begin,
                              int64_t depth) const {
   const bool last = geometry_.channels_last;
   const int64_t taps = gather_.n_taps(), filters = geometry_.filters;
   const int64_t line_step = last ? 1 : geometry_.taps(), tap_step = last ? geometry_.channels : 1;
   for (int64_t k = 0; k < depth; ++k, panel += width) {
     const int64_t q = begin + k, filter = last ? q % filters : q / taps, tap = last ? q / filters : q % taps;
-    const double* from = weight_ + filter * geometry_.window() + first * line_step +
+    const T* from = weight_ + filter * geometry_.window() + first * line_step +
                          gather_.tap_index[static_cast<size_t>(tap)] * tap_step;
     for (int64_t i = 0; i < lines; ++i) panel[i] = from[i * line_step];
-    std::fill(panel + lines, panel + width, 0.0);
+    std::fill(panel + lines, panel + width, T(0));
   }
 }
 
-void Scattered::put(int64_t row, int64_t column, const double* sums, int64_t n, bool first) const {
+template <class T>
+void Scattered<T>::put(int64_t row, int64_t column, const T* sums, int64_t n, bool first) const {
   const bool add = add_ || !first;
-  const double* bias = first ? bias_ : nullptr;
+  const T* bias = first ? bias_ : nullptr;
   if (geometry_.channels_last) {
-    double* to = data_ + place(row) * steps_.position + column;
+    T* to = data_ + place(row) * steps_.position + column;
     for (int64_t j = 0; j < n; ++j) {
-      const double x = sums[j] + (bias != nullptr ? bias[column + j] : 0);
+      const T x = sums[j] + (bias != nullptr ? bias[column + j] : 0);
       to[j] = add ? to[j] + x : x;
     }
     return;
   }
-  const double start = bias != nullptr ? bias[row] : 0;
+  const T start = bias != nullptr ? bias[row] : 0;
   const int64_t width = gather_.axes[2].positions, step = gather_.step[2];
   for (int64_t j = 0; j < n;) {
     const int64_t end = std::min(n, j + width - (column + j) % width);
-    double* to = data_ + row * steps_.channel + place(column + j);
+    T* to = data_ + row * steps_.channel + place(column + j);
     for (; j < end; ++j, to += step) *to = add ? *to + sums[j] + start : sums[j] + start;
   }
 }
 
-int64_t Scattered::place(int64_t position) const {
+template <class T>
+int64_t Scattered<T>::place(int64_t position) const {
   const int64_t x = position % gather_.axes[2].positions, row = position / gather_.axes[2].positions;
   const int64_t at[3] = {row / gather_.axes[1].positions, row % gather_.axes[1].positions, x};
   int64_t found = 0;
@@ -48,8 +51,9 @@ int64_t Scattered::place(int64_t position) const {
   return found;
 }
 
-GroupResult::GroupResult(const ConvolutionGeometry& g, const Gather& gather, bool to_large,
-                         const ConvolutionResult& result, int64_t image, int64_t group)
+template <class T>
+GroupResult<T>::GroupResult(const ConvolutionGeometry& g, const Gather& gather, bool to_large,
+                         const ConvolutionResult<T>& result, int64_t image, int64_t group)
     : dense_(is_dense(gather)), last_(g.channels_last), add_(result.add), steps_(to_large ? g.large() : g.small()),
       data_(result.to + image * steps_.image + group * steps_.group),
       bias_(result.bias == nullptr ? nullptr : result.bias + group * (to_large ? g.channels : g.filters)),
@@ -57,7 +61,8 @@ GroupResult::GroupResult(const ConvolutionGeometry& g, const Gather& gather, boo
       rows_(data_, g.channels_last ? steps_.position : steps_.channel, result.add, g.channels_last ? nullptr : bias_,
             g.channels_last ? bias_ : nullptr) {}
 
-void GroupResult::put_channels(int64_t channel, int64_t n, int64_t position, int64_t count, double* sums,
+template <class T>
+void GroupResult<T>::put_channels(int64_t channel, int64_t n, int64_t position, int64_t count, T* sums,
                                int64_t step) const {
   if (!last_) {
     for (int64_t c = 0; c < n; ++c) target().put(channel + c, position, sums + c * step, count, true);
@@ -66,10 +71,17 @@ void GroupResult::put_channels(int64_t channel, int64_t n, int64_t position, int
   if (bias_ != nullptr)
     for (int64_t c = 0; c < n; ++c)
       for (int64_t i = 0; i < count; ++i) sums[c * step + i] += bias_[channel + c];
-  double* to = data_ + position * steps_.position + channel;
-  if (!add_) return loops().transpose64(to, steps_.position, sums, step, count, n);
+  T* to = data_ + position * steps_.position + channel;
+  if (!add_) return transposed<T>()(to, steps_.position, sums, step, count, n);
   for (int64_t i = 0; i < count; ++i, to += steps_.position)
     for (int64_t c = 0; c < n; ++c) to[c] += sums[c * step + i];
 }
+
+template class TransposedFilters<float>;
+template class TransposedFilters<double>;
+template class Scattered<float>;
+template class Scattered<double>;
+template class GroupResult<float>;
+template class GroupResult<double>;
 
 }  // namespace mx::cpu

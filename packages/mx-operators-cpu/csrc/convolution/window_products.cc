@@ -4,6 +4,12 @@
 #include <algorithm>
 
 namespace mx::cpu {
+namespace {
+
+// With more filters packed windows are used often enough.
+constexpr PaddedProduct<double>::Limits kFasterThanPacking = {4, 32, 4.0 / 3};
+
+}  // namespace
 
 WindowProduct::WindowProduct(const ConvolutionGeometry& geometry, bool to_large, int threads)
     : geometry_(geometry), to_large_(to_large), winograd_(WinogradProduct::of(geometry, to_large, threads)) {
@@ -16,7 +22,7 @@ WindowProduct::WindowProduct(const ConvolutionGeometry& geometry, bool to_large,
     depthwise_.emplace(geometry, to_large, gathers);
     return;
   }
-  if (PaddedProduct::suits(geometry, to_large, gathers)) {
+  if (PaddedProduct<double>::suits(geometry, to_large, gathers, kFasterThanPacking)) {
     padded_.emplace(geometry, to_large, gathers);
     return;
   }
@@ -35,8 +41,8 @@ size_t WindowProduct::scratch_bytes() const {
   return bytes;
 }
 
-void WindowProduct::run(const Call& call, const double* source, const double* weight, const ConvolutionResult& result,
-                        const PerThread& panels, double* shared) const {
+void WindowProduct::run(const Call& call, const double* source, const double* weight,
+                        const ConvolutionResult<double>& result, const PerThread& panels, double* shared) const {
   if (winograd_) return winograd_->run(source, weight, result, shared);
   if (depthwise_) return depthwise_->run(call, source, weight, result, panels);
   if (padded_) return padded_->run(source, weight, result, shared);
@@ -51,15 +57,15 @@ void WindowProduct::run(const Call& call, const double* source, const double* we
 }
 
 void WindowProduct::run_task(const Part& part, int64_t task, const double* source, const double* weight,
-                             const ConvolutionResult& result, double* panels) const {
+                             const ConvolutionResult<double>& result, double* panels) const {
   const ConvolutionGeometry& g = geometry_;
   const int64_t which = task / part.gemm.tasks(), image = which / g.groups, group = which % g.groups;
   const ImageSteps from = to_large_ ? g.small() : g.large();
   const WindowFactor windows(part.gather, {source + image * from.image + group * from.group,
                                            to_large_ ? g.filters : g.channels, from.channel, from.position,
                                            g.channels_last});
-  const GroupWeights weights(g, part.gather, to_large_, weight, group);
-  const GroupResult made(g, part.gather, to_large_, result, image, group);
+  const GroupWeights<double> weights(g, part.gather, to_large_, weight, group);
+  const GroupResult<double> made(g, part.gather, to_large_, result, image, group);
   const int64_t own = task % part.gemm.tasks();
   if (g.channels_last) part.gemm.run(own, windows, weights.factor(), made.target(), panels);
   else part.gemm.run(own, weights.factor(), windows, made.target(), panels);

@@ -22,7 +22,7 @@ class WindowProduct {
   size_t scratch_bytes() const;  // of every thread
   size_t shared_bytes() const { return winograd_ ? winograd_->bytes() : padded_ ? padded_->bytes() : 0; }
   // The source convolved with the weights.
-  void run(const Call& call, const double* source, const double* weight, const ConvolutionResult& result,
+  void run(const Call& call, const double* source, const double* weight, const ConvolutionResult<double>& result,
            const PerThread& panels, double* shared) const;
 
  private:
@@ -32,7 +32,7 @@ class WindowProduct {
     int64_t first_task;
   };
   void run_task(const Part& part, int64_t task, const double* source, const double* weight,
-                const ConvolutionResult& result, double* panels) const;
+                const ConvolutionResult<double>& result, double* panels) const;
 
   const ConvolutionGeometry geometry_;
   const bool to_large_;
@@ -40,7 +40,7 @@ class WindowProduct {
   int64_t tasks_ = 0;
   std::optional<WinogradProduct> winograd_;    // where that is faster
   std::optional<DepthwiseProduct> depthwise_;  // likewise
-  std::optional<PaddedProduct> padded_;        // likewise
+  std::optional<PaddedProduct<double>> padded_;        // likewise
 };
 
 // The gradient of the weights.

@@ -86,7 +86,7 @@ int64_t WinogradProduct::workspace_size() const {
   return std::max(convolution_.workspace_size(), rest_ ? rest_->workspace_size() : 0);
 }
 
-void WinogradProduct::run(const double* source, const double* weight, const ConvolutionResult& result,
+void WinogradProduct::run(const double* source, const double* weight, const ConvolutionResult<double>& result,
                           double* scratch) const {
   Epilogue<double> epilogue;
   epilogue.bias = result.bias;

@@ -20,7 +20,7 @@ class WinogradProduct {
   static std::optional<WinogradProduct> of(const ConvolutionGeometry& geometry, bool to_large, int threads);
 
   size_t bytes() const;  // of scratch memory, for all threads
-  void run(const double* source, const double* weight, const ConvolutionResult& result, double* scratch) const;
+  void run(const double* source, const double* weight, const ConvolutionResult<double>& result, double* scratch) const;
 
  private:
   WinogradProduct(const WinogradProblem& problem, const FilterLayout& layout, bool channels_last, int threads);

@@ -2,7 +2,6 @@
 #include "matmul/gemm.hpp"
 
 #include <algorithm>
-#include <type_traits>
 
 #include "common/clones.hpp"
 #include "common/lanes.hpp"
@@ -17,12 +16,6 @@ constexpr int64_t kTasksOfThread = 3;      // that differ: one thread's last tas
 
 constexpr int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
 constexpr int64_t rounded(int64_t n, int64_t to) { return pieces(n, to) * to; }
-
-template <class T>
-const GemmTile<T>& tile_of() {
-  if constexpr (std::is_same_v<T, float>) return loops().gemm32;
-  else return loops().gemm64;
-}
 
 constexpr int64_t kSquare = 4;
 
@@ -121,7 +114,7 @@ void StridedFactor<T>::pack(T* panel, int64_t width, int64_t first, int64_t line
 
 template <class T>
 Gemm<T>::Gemm(int64_t m, int64_t n, int64_t k, int64_t products, int threads)
-    : tile_(tile_of<T>()), m_(m), n_(n), k_(k), rows_(rounded(std::min(m, kMostRows), tile_.rows)),
+    : tile_(gemm_tile_of<T>()), m_(m), n_(n), k_(k), rows_(rounded(std::min(m, kMostRows), tile_.rows)),
       columns_(rounded(n, tile_.columns)) {
   const int64_t most = kPanelBytes / (tile_.columns * static_cast<int64_t>(sizeof(T)));
   depth_ = std::max<int64_t>(pieces(k, std::max<int64_t>(pieces(k, most), 1)), 1);

@@ -101,11 +101,11 @@ void dot_tile(T* sums, const T* a, int64_t a_step, const T* b, const int64_t* of
 
 template <class T>
 void put_gemm_tile(GemmTile<T>& tile) {
-  tile = {kTileRows, kTileVectors * kTileLanes<T>, gemm_tile<T>};
+  tile = {kTileRows, kTileVectors * kTileLanes<T>, gemm_tile<T>,
+          lines_tile<T, kTileRows, kTileVectors>};
 }
 
 inline void put_line_tiles(LoopTable& table) {
-  table.lines64 = lines_tile<double, kTileRows, kTileVectors>;
   table.row64 = {kRowVectors * kTileLanes<double>, lines_tile<double, 1, kRowVectors>};
   table.dots64 = {kDotRows, kDotColumns, dot_tile<double>};
 }

@@ -28,6 +28,8 @@ template <class T>
 struct GemmTile {
   int64_t rows, columns;
   void (*run)(T* sums, const T* a, const T* b, int64_t depth);
+  // The same, whose line k of b begins at b + offsets[k].
+  void (*run_lines)(T* sums, const T* a, const T* b, const int64_t* offsets, int64_t depth);
 };
 constexpr int64_t kLargestTile = 8 * 48;  // elements
 
@@ -72,8 +74,6 @@ struct LoopTable {
   void (*add_scaled[2])(void* y, const void* x, double a, size_t n);
   GemmTile<float> gemm32;
   GemmTile<double> gemm64;
-  // gemm64 whose line k of b begins at b + offsets[k].
-  void (*lines64)(double* sums, const double* a, const double* b, const int64_t* offsets, int64_t depth);
   LineRow row64;
   DotTile dots64;
   // to[i * to_stride + j] = from[i + j * from_stride]: i < rows, j < n, elements of 2, of 4 and of 8 bytes.
@@ -106,6 +106,16 @@ struct LoopTable {
 
 // Throws mx::Error(MX_ERROR_UNSUPPORTED) on a CPU below the baseline.
 const LoopTable& loops();
+// The tile of products, and the transposition, of what tensors of T hold.
+template <class T>
+const GemmTile<T>& gemm_tile_of() {
+  if constexpr (sizeof(T) == sizeof(float)) return loops().gemm32;
+  else return loops().gemm64;
+}
+template <class T>
+auto transposed() {
+  return sizeof(T) == sizeof(float) ? loops().transpose32 : loops().transpose64;
+}
 // The set named "baseline", "avx2" or "avx512", nullptr when this CPU or build lacks it.
 const LoopTable* loops_named(const char* name);
 

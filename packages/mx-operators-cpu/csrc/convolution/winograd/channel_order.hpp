@@ -23,14 +23,14 @@ struct Images {
   // Of the positions [begin, end), which count through all images; `to`: where the first of them goes.
   void to_channels_last(const T* from, int64_t begin, int64_t end, T* to) const {
     for_blocks(begin, end, [=, this](int64_t image, int64_t first, int64_t n) {
-      transposed()(to + (image * area + first - begin) * channels, channels, from + image * area * channels + first,
+      transposed<T>()(to + (image * area + first - begin) * channels, channels, from + image * area * channels + first,
                    area, n, channels);
     });
   }
   void to_channels_first(const T* from, T* to) const {
     for_blocks(0, positions(), [=, this](int64_t image, int64_t first, int64_t n) {
       const int64_t offset = image * area * channels;
-      transposed()(to + offset + first, area, from + offset + first * channels, channels, channels, n);
+      transposed<T>()(to + offset + first, area, from + offset + first * channels, channels, channels, n);
     });
   }
 
@@ -38,7 +38,6 @@ struct Images {
   static constexpr int64_t kPositions = 64;  // that are transposed at once
   static constexpr int64_t kGrain = 4;       // of those, for a thread
 
-  static auto transposed() { return sizeof(T) == 8 ? loops().transpose64 : loops().transpose32; }
   // Calls body(image, first, n) for n positions of an image from `first` on.
   template <class Body>
   void for_blocks(int64_t begin, int64_t end, const Body& body) const {
