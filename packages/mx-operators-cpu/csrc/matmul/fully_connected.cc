@@ -2,6 +2,8 @@
 //
 // FullyConnected, forward and backward, as matrix products on row-major memory: they are as fast
 // as inner products on packed weights, which would have to be packed for every call.
+#include "common/float_types.hpp"
+#include "matmul/float_product.hpp"
 #include "matmul/matmul.hpp"
 #include "matmul/matmul_loops.hpp"
 #include "matmul/product_step.hpp"
@@ -44,30 +46,33 @@ void sum_rows(const Sizes& s, const float* out_grad, float* bias_grad) {
 constexpr int64_t kFewRows = 4, kFewLowRows = 1;  // of floats, of BFloat16
 
 template <class T>
-PlanPtr few_rows(const Signature& signature, const Sizes& s) {
-  ProgramBuilder builder(signature, s.cost(1));
-  const Slot data = builder.input(0, s.data()), weight = builder.input(1, s.weight()), out = builder.output(0, s.out());
-  std::vector<Slot> slots = {data, weight, out};
-  const Slot bias = signature.inputs.size() == 3 ? builder.input(2, plain({s.hidden}, s.type)) : -1;
-  if (bias >= 0) slots.push_back(bias);
-  builder.host(
-      [=](void* const* memory, const Call&) {
-        const auto *x = static_cast<const T*>(memory[data]), *w = static_cast<const T*>(memory[weight]);
-        const auto* shift = bias >= 0 ? static_cast<const T*>(memory[bias]) : nullptr;
-        auto* y = static_cast<T*>(memory[out]);
-        parallel_shares(s.hidden, [&](int64_t begin, int64_t end) {
-          for (int64_t n = begin; n < end; ++n) {
-            for (int64_t r = 0; r < s.rows; ++r) {
-              const double sum = dot(x + r * s.depth, w + n * s.depth, s.depth);
-              const double more = shift != nullptr ? float(shift[n]) : 0.0f;
-              y[r * s.hidden + n] = T(static_cast<float>(sum + more));
-            }
-          }
-        });
-      },
-      std::move(slots), needed_by(0));
-  return builder.build();
-}
+class FewRows final : public Plan {
+ public:
+  FewRows(const Signature& signature, const Sizes& s) : Plan(signature, s.cost(1)), s_(s) {
+    require_size(inputs_[0], s.rows * s.depth);
+    if (inputs_.size() == 3) require_size(inputs_[2], s.hidden);
+    require_size(outputs_[0], s.rows * s.hidden);
+  }
+
+ private:
+  bool stages(size_t i, const uint8_t* req) const override { return req[i] == MX_REQ_ADD; }
+  void execute(const Call& call) const override {
+    if (!call.wanted(0)) return;
+    const T *x = call.input<T>(0), *w = call.input<T>(1), *bias = inputs_.size() == 3 ? call.input<T>(2) : nullptr;
+    T* y = call.target<T>(0);
+    parallel_shares(s_.hidden, [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        for (int64_t r = 0; r < s_.rows; ++r) {
+          const double sum = dot(x + r * s_.depth, w + n * s_.depth, s_.depth);
+          const double more = bias != nullptr ? float(bias[n]) : 0.0f;
+          y[r * s_.hidden + n] = T(static_cast<float>(sum + more));
+        }
+      }
+    });
+  }
+
+  const Sizes s_;
+};
 
 }  // namespace
 
@@ -75,10 +80,13 @@ PlanPtr fully_connected(const Signature& signature) {
   require_counts(signature, 2, 3, 1, 1);
   if (signature.outputs[0].dtype == MX_FLOAT64) return double_fully_connected(signature);
   const Sizes s(signature.inputs[0], signature.inputs[1]);
-  if (s.type == DataType::f32) {
-    if (s.rows <= kFewRows) return few_rows<float>(signature, s);
+  if (all_float(signature, {})) {
+    if (s.rows <= kFewRows) return std::make_unique<FewRows<float>>(signature, s);
+    const FloatProduct product(by_rows(1, s.rows, s.depth), by_columns(1, s.depth, s.hidden),
+                               by_rows(1, s.rows, s.hidden));
+    if (product.suits()) return float_product_plan(signature, s.cost(1), product);
   } else if (s.rows <= kFewLowRows) {
-    return few_rows<BFloat16>(signature, s);
+    return std::make_unique<FewRows<BFloat16>>(signature, s);
   }
   ProgramBuilder builder(signature, s.cost(1));
   const Slot data = builder.input(0, s.data()), weight = builder.input(1, transposed(s.weight()));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Matrix products and the gradients of dot.
-#include <algorithm>
 #include <string>
 
+#include "common/float_types.hpp"
+#include "matmul/float_product.hpp"
 #include "matmul/matmul.hpp"
 #include "matmul/matmul_loops.hpp"
 #include "matmul/product_step.hpp"
@@ -33,46 +34,16 @@ struct Operand {
   Matrix matrix;
   bool transposed;
   Operand as_transposed() const { return {input, matrix, !transposed}; }
+  Matrices matrices() const {
+    const auto& [batch, rows, columns, type] = matrix;
+    return transposed ? by_columns(batch, columns, rows) : by_rows(batch, rows, columns);
+  }
 };
-
-// Up to this many multiplications loops are done before oneDNN has begun.
-constexpr int64_t kTiny = 512;
-
-// c = a * b in loops, float32.
-HostStep tiny_product(Slot a, const Operand& left, Slot b, const Operand& right, Slot c, const Matrix& result) {
-  const Matrix& x = left.matrix;
-  const Matrix& y = right.matrix;
-  const int64_t depth = left.transposed ? x.rows : x.columns;
-  const int64_t x_row = left.transposed ? 1 : x.columns, x_column = left.transposed ? x.columns : 1;
-  const int64_t y_row = right.transposed ? 1 : y.columns, y_column = right.transposed ? y.columns : 1;
-  const int64_t x_step = x.rows * x.columns, y_step = y.rows * y.columns;
-  return [=](void* const* slots, const Call&) {
-    const auto* p = static_cast<const float*>(slots[a]);
-    const auto* q = static_cast<const float*>(slots[b]);
-    auto* out = static_cast<float*>(slots[c]);
-    for (int64_t batch = 0; batch < result.batch; ++batch, p += x_step, q += y_step) {
-      for (int64_t i = 0; i < result.rows; ++i, out += result.columns) {
-        std::fill_n(out, result.columns, 0.0f);
-        for (int64_t k = 0; k < depth; ++k) {
-          const float factor = p[i * x_row + k * x_column];
-          const float* row = q + k * y_row;
-          for (int64_t j = 0; j < result.columns; ++j) out[j] += factor * row[j * y_column];
-        }
-      }
-    }
-  };
-}
 
 // output = a * b
 Slot product(ProgramBuilder& builder, const Operand& a, const Operand& b, int output, const Matrix& c) {
-  const MemoryDesc x = a.matrix.desc(a.transposed), y = b.matrix.desc(b.transposed), z = c.desc(false);
-  const Slot slot = builder.output(output, z);
-  const int64_t depth = a.transposed ? a.matrix.rows : a.matrix.columns;
-  if (c.type == DataType::f32 && c.batch * c.rows * c.columns * depth <= kTiny) {
-    const Slot left = builder.input(a.input, x), right = builder.input(b.input, y);
-    builder.host(tiny_product(left, a, right, b, slot, c), {left, right, slot}, needed_by(output));
-    return slot;
-  }
+  const MemoryDesc x = a.matrix.desc(a.transposed), y = b.matrix.desc(b.transposed);
+  const Slot slot = builder.output(output, c.desc(false));
   add_product(builder, builder.input(a.input, x), builder.input(b.input, y), slot, -1, needed_by(output));
   return slot;
 }
@@ -125,9 +96,12 @@ PlanPtr matmul(const Signature& signature, const MatmulOptions& o) {
   require_counts(signature, 2, 3, 1, 1);
   if (signature.outputs[0].dtype == MX_FLOAT64) return double_matmul(signature, o);
   const DataType type = data_type(signature.outputs[0]);
+  const Operand a = left(o, 0, type), b = right(o, 1, type);
+  const FloatProduct whole(a.matrices(), b.matrices(), by_rows(o.batch, o.m, o.n));
+  if (all_float(signature, {}) && !o.scaled && whole.suits()) return float_product_plan(signature, cost(o, 1), whole);
   ProgramBuilder builder(signature, cost(o, 1));
   const Matrix c = {o.batch, o.m, o.n, type};
-  const Slot result = product(builder, left(o, 0, type), right(o, 1, type), 0, c);
+  const Slot result = product(builder, a, b, 0, c);
   if (o.scaled) {
     const bool plus = signature.inputs.size() == 3;
     const Slot addend = plus ? builder.input(2, c.desc(false)) : -1;
