@@ -95,7 +95,7 @@ def test_mutual_inference() -> None:
     [
         ("FullyConnected", {"num_hidden": 4, "no_bias": True}, (3, 5), (-1, 5), (3, 4), (2, 4)),
         ("FullyConnected", {"num_hidden": 4, "no_bias": True, "flatten": False}, (3, 5), (3, -1), (3, 4), (3, 5)),
-        ("Convolution", {"kernel": (3,), "num_filter": 4, "no_bias": True}, (2, 5, 7), (-1, 5, -1), (2, 4, 5), (2, 4, 4)),
+        ("Convolution", {"kernel": (3,), "num_filter": 4, "no_bias": 1}, (2, 5, 7), (-1, 5, -1), (2, 4, 5), (2, 4, 4)),
         ("Pooling", {"kernel": (3,)}, (2, 5, 7), (-1, 5, 7), (2, 5, 5), (1, 5, 5)),
     ],
 )  # fmt: skip
