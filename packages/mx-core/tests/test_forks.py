@@ -126,6 +126,30 @@ def test_who_waits_for_a_thread_that_waits_for_him_is_told() -> None:
     assert len(caught) == 1 and f"{__file__}:" in caught[0] and "start such threads after" in caught[0]
 
 
+def test_who_imports_what_the_holder_waits_for_is_told(tmp_path, monkeypatch) -> None:
+    (tmp_path / "imported_by_two.py").write_text("import __main__\n__main__.imported_by_two()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    lock, begun, caught = forks.FirstUseLock(), threading.Event(), []
+
+    def use_of_mx() -> None:
+        begun.set()
+        try:
+            with lock:
+                pass
+        except PluginError as error:
+            caught.append(str(error))
+
+    monkeypatch.setattr(sys.modules["__main__"], "imported_by_two", use_of_mx, raising=False)
+    thread = threading.Thread(target=__import__, args=("imported_by_two",))
+    with lock:
+        thread.start()
+        assert begun.wait(20)
+        __import__("imported_by_two")
+    thread.join(20)
+    sys.modules.pop("imported_by_two")
+    assert len(caught) == 1 and "while it imports 'imported_by_two', for which another one waits" in caught[0]
+
+
 def test_a_holder_that_starts_a_thread_does_not_wait_for_it() -> None:
     """On a loaded machine `start` takes long to see that the thread runs."""
 

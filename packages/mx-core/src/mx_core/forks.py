@@ -106,6 +106,12 @@ class FirstUseLock(ForkSafeLock):
             now = frame and (id(frame), frame.f_lasti)
             still = still + 1 if now == seen else 0
             seen = now
+            imported = _imported_here(self._holder)
+            if frame is not None and imported:
+                raise PluginError(
+                    f"this thread uses mx while it imports {imported!r}, for which another one waits that loads mx: "
+                    f"neither could continue; use mx once before threads start"
+                )
             if frame is not None and self._waits_for_me(frame, still):
                 raise PluginError(
                     f"this thread uses mx for the first time while another one loads it and waits for this "
@@ -127,6 +133,15 @@ class FirstUseLock(ForkSafeLock):
             at = at.f_back
         # It waits for something else, such as a queue or a future, and this thread began meanwhile.
         return still >= self.PATIENCE and _is_waiting(frame) and me.ident not in self._began
+
+
+def _imported_here(other: int | None) -> str:
+    """The module that the calling thread imports and another one waits for; empty where there is none."""
+    blocking: Any = getattr(sys.modules.get("_frozen_importlib"), "_blocking_on", {})
+    waited = blocking.get(other)
+    me = threading.get_ident()
+    locks = waited if isinstance(waited, list) else [waited]  # a list from CPython 3.12 on
+    return next((str(lock.name) for lock in locks if getattr(lock, "owner", None) == me), "")
 
 
 def _is_waiting(frame: FrameType) -> bool:
