@@ -23,11 +23,13 @@ def test_every_native_entry(counter: Path) -> None:
     assert set(done["found"]) <= {"sync_batch_norm", "sync_batch_norm_backward"}
 
 
-#: element types; a developer's run tries the first two, continuous integration all
+#: element types; a developer's run tries the first two, continuous integration also integers, the nightly run all
 TYPES = (
     "float32",
     "bfloat16",
-    *(pytest.param(name, marks=IN_CI) for name in ("float64", "float16", "int32")),
+    pytest.param("int32", marks=IN_CI),
+    pytest.param("float64", marks=pytest.mark.slow),
+    pytest.param("float16", marks=pytest.mark.slow),
 )
 
 

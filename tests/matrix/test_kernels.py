@@ -7,6 +7,8 @@ MX_TEST_SEED; the slow run takes many.
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
@@ -56,10 +58,17 @@ def has_kernel(name: str) -> bool:
 WITH_KERNELS = [name for name in applications.all_operators() if has_kernel(name)]
 
 
+def drawn_types(name: str) -> list[str]:
+    """float32 and half of the others, which depend on the operator and the seed."""
+    others = [dtype for dtype in TYPES if dtype != "float32"]
+    return ["float32", *random.Random(f"{name} {applications.SEED}").sample(others, len(others) // 2)]
+
+
 @pytest.mark.parametrize("name", WITH_KERNELS)
 def test_kernels_equal_references(name: str) -> None:
-    """One application of each element type; more where none of them reaches a kernel."""
-    made, number = 0, applications.SEED
+    """One application of some element types; more, and of all, where none of them reaches a kernel."""
+    number = applications.SEED
+    made = sum(compare(name, number, dtype) for dtype in drawn_types(name))
     while not made and number < applications.SEED + ATTEMPTS:
         made = sum(compare(name, number, dtype) for dtype in TYPES)
         number += 1

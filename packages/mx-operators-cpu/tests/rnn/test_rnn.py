@@ -14,7 +14,6 @@ from ml_dtypes import bfloat16
 from mx_core import operators
 from mx_core.errors import IndexOutOfBoundsError
 from mx_core.operator import Operator, ReferenceContext, gradient_of, infer_shapes
-from testkit.fresh import IN_CI
 
 MODES = ("rnn_tanh", "rnn_relu", "lstm", "gru")
 #: of what is computed in a type
@@ -61,7 +60,7 @@ def test_extents_of_one(rng: np.random.Generator, mode: str, dtype: str) -> None
 @pytest.mark.parametrize(
     ("mode", "dtype", "layers", "bidirectional", "units", "batch", "tolerance"),
     [
-        pytest.param(mode, *stack, marks=IN_CI if mode == other else [])
+        pytest.param(mode, *stack, marks=pytest.mark.slow if mode == other else [])
         for other, stack in (
             ("gru", ("float32", 2, True, 160, 56, TOLERANCES["float32"])),
             ("lstm", ("float64", 1, False, 157, 57, {"rtol": 1e-10, "atol": 1e-10})),
