@@ -59,7 +59,7 @@ def lowest(session: nox.Session) -> None:
 def nightly(session: nox.Session) -> None:
     """The slow tests, two files at a time, then instrumented extensions, and whether seeded bugs are found."""
     install(session, ALL, "test", more=TEST_TOOLS)
-    pytest(session, "--dist", "loadfile", marks="slow")
+    pytest(session, "-n", "2", "--dist", "loadfile", marks="slow")
     for harness in ("threads", "addresses", "seeded"):
         session.notify(harness, ())
 

@@ -94,12 +94,13 @@ def check_types(session: nox.Session) -> None:
 
 
 def pytest_options(given: Sequence[str], marks: str) -> list[str]:
-    """Options and arguments for pytest: two processes and some marks, unless `given` has others.
+    """Options and arguments for pytest: three processes and some marks, unless `given` has others.
 
-    Each process begins with its share of the files, so that what tests of a module share is made once, and takes half
-    of what is left to another when it has none.
+    Three keep two cores busy, as many tests wait: for programs that they start, or for time. Each process begins with
+    its share of the files, so that what tests of a module share is made once, and takes half of what is left to
+    another when it has none.
     """
-    defaults = {"-n": "2", "--dist": "worksteal", "-m": marks}
+    defaults = {"-n": "3", "--dist": "worksteal", "-m": marks}
     missing = [option for option in defaults if not any(word.startswith(option) for word in given)]
     return [*(word for option in missing for word in (option, defaults[option])), *given]
 

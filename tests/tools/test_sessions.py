@@ -19,7 +19,7 @@ from tools.distributions import distributions
 from tools.sessions import benchmark_folders, check_types, pytest_options
 
 MARKS = "not slow and not gpu"
-PARALLEL = ("-n", "2", "--dist", "worksteal")
+PARALLEL = ("-n", "3", "--dist", "worksteal")
 
 SOME_TESTS = """
 import pytest
@@ -104,4 +104,4 @@ def test_a_number_of_processes_given_takes_the_place_of_two() -> None:
 
 def test_another_distribution_takes_the_place_of_the_default() -> None:
     given = ["--dist", "loadfile", "-k", "foo"]
-    assert pytest_options(given, "slow") == ["-n", "2", "-m", "slow", *given]
+    assert pytest_options(given, "slow") == ["-n", "3", "-m", "slow", *given]
