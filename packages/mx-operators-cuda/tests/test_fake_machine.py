@@ -97,6 +97,12 @@ def test_blocks(machine: Machine) -> None:
 
 @needs_gluon
 @pytest.mark.timeout(300)
+def test_mixed_precision(machine: Machine) -> None:
+    machine.check("mixed_precision", MX_CUDNN=machine.environment["FAKE_CUDNN"])
+
+
+@needs_gluon
+@pytest.mark.timeout(300)
 def test_captured_steps(machine: Machine) -> None:
     machine.check("captured", FAKE_CUDA_DELAY="100")
 

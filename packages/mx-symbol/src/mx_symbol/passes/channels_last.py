@@ -5,6 +5,9 @@ Vendor libraries convolve in that order or one like it and would reorder each te
 only what enters and leaves a region is transposed: convolutions, poolings, batch normalisations, joins and
 elementwise operators between convolutions stay in it, and so do their gradients. Weights are transposed too: in
 inference that is prepared, so it happens once; a training step has a copy of each, and of its gradient.
+
+On a GPU it is done for 16-bit convolutions, whose libraries multiply whole rows of channels at once; those of float32
+stay as they are.
 """
 
 from __future__ import annotations
@@ -21,7 +24,11 @@ from mx_symbol.graph import Entry, Node
 from mx_symbol.graph.ir import Graph, changed
 
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
-_TYPES = frozenset(dtypes.code(name) for name in ("float32", "bfloat16"))
+#: types of convolutions that are moved, by the first letters of the device
+_TYPES = {
+    "cpu": frozenset(dtypes.code(name) for name in ("float32", "bfloat16")),
+    "gpu": frozenset(dtypes.code(name) for name in ("float16", "bfloat16")),
+}
 _FIRST = (None, "NCHW")
 
 #: the outputs of a node whose images and weights have their channels last
@@ -30,9 +37,8 @@ _Made = tuple[Entry, ...] | None
 
 def channels_last(graph: Graph) -> Graph:
     """Moves regions around convolutions to channels-last tensors."""
-    if not graph.context.device_type.startswith("cpu"):
-        return graph
-    return _Region(graph).run()
+    types = _TYPES.get(graph.context.device_type[:3])
+    return graph if types is None else _Region(graph, types).run()
 
 
 def channels_last_training(graph: Graph) -> Graph:
@@ -41,8 +47,8 @@ def channels_last_training(graph: Graph) -> Graph:
 
 
 class _Region:
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+    def __init__(self, graph: Graph, types: frozenset[int]) -> None:
+        self._graph, self._types = graph, types
         self._last: dict[Entry, Entry] = {}  # what exists with its channels last
         self._mapping: dict[Entry, Entry] = {}
         self._rules: dict[str, Callable[[Node], _Made]] = {
@@ -98,13 +104,13 @@ class _Region:
     def _is_planar(self, node: Node, values: list[Entry]) -> bool:
         p: Any = node.params
         types = {self._graph.specs[e].dtype for e in values}
-        return p.layout in _FIRST and len(p.kernel) == 2 and types <= _TYPES
+        return p.layout in _FIRST and len(p.kernel) == 2 and types <= self._types
 
     def _convolution(self, node: Node) -> _Made:
         """Forward of (data, weight, bias), or backward of (gradient, data, weight)."""
         p: Any = node.params
         types = {self._graph.specs[e].dtype for e in node.inputs}
-        if p.layout not in _FIRST or len(p.kernel) != 2 or not types <= _TYPES:
+        if p.layout not in _FIRST or len(p.kernel) != 2 or not types <= self._types:
             return None
         inputs = [
             self._moved(entry, name == "weight") if name != "bias" else entry
