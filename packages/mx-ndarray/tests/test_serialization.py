@@ -235,8 +235,8 @@ def interrupt():
     sent = time.monotonic()
     os.kill(os.getpid(), signal.SIGINT)
 def late(action, delay):
-    threading.Timer(delay, interrupt).start()
     try:
+        threading.Timer(delay, interrupt).start()  # waits for the thread, whose time may be over then
         action()
         time.sleep(5)
     except KeyboardInterrupt:
