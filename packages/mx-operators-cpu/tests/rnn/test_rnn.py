@@ -14,6 +14,8 @@ from ml_dtypes import bfloat16
 from mx_core import operators
 from mx_core.errors import IndexOutOfBoundsError
 from mx_core.operator import Operator, ReferenceContext, gradient_of, infer_shapes
+from mx_core.testing.case import make_case
+from mx_core.testing.concurrent import ELEMENTS, enlarged
 
 MODES = ("rnn_tanh", "rnn_relu", "lstm", "gru")
 #: of what is computed in a type
@@ -201,3 +203,11 @@ def test_projections_and_bounds_are_left_to_others(rng: np.random.Generator, att
     op = operators.get("RNN")
     p = op.Param.parse(attrs, op="RNN")
     assert layer_plans.prepare(op, p, inputs, op.reference(p, inputs, ReferenceContext())) is None
+
+
+def test_checks_of_threads_keep_within_their_size() -> None:
+    given = {"state_size": 2, "num_layers": 2, "mode": "gru"}
+    case = make_case("RNN", given, [(2, 3, 5), (90,), (2, 3, 2)], dtype="float32")
+    larger = list(enlarged(case, "float32"))
+    assert max(x.size for x in larger[0].inputs) > 100 * case.inputs[0].size
+    assert all(x.size <= ELEMENTS for each in larger for x in each.inputs)

@@ -16,7 +16,7 @@ from mx_core.operator.infer import infer_shapes
 from mx_core.operator.knowledge import PartialShape
 from mx_core.testing.case import Case, make_case
 
-#: about as many elements as the largest array gets: a run then takes longer than a thread needs to start one
+#: about as many elements as the largest input gets: a run then takes longer than a thread needs to start one
 ELEMENTS = 1 << 14
 
 T = TypeVar("T")
@@ -29,9 +29,9 @@ def enlarged(case: Case, dtype: str) -> Iterator[Case]:
     about the others. Values are drawn from those of the case, which lie in the operator's domain; and from those
     divided by the factor, since sums that grow by it may end where a function is flat.
     """
-    size, rank = max(((x.size, x.ndim) for x in case.inputs), default=(0, 0))
-    if rank and all(x.size for x in case.inputs):
-        factor = int((ELEMENTS / size) ** (1 / rank))
+    growing = [x for x in case.inputs if x.size > 1]
+    if growing and all(x.size for x in case.inputs):
+        factor = int(min((ELEMENTS / x.size) ** (1 / x.ndim) for x in growing))
         grown = [tuple(n if n == 1 else n * factor for n in x.shape) for x in case.inputs]
         for wanted in (grown, [grown[0], *[None] * (len(grown) - 1)]) if factor > 1 else ():
             try:
