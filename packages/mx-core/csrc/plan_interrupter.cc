@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "mx_core/failure.hpp"
+#include "mx_core/signal_stack.hpp"
 
 namespace mx::core {
 namespace {
@@ -102,7 +103,7 @@ class Handler {
   explicit Handler(Session* session) {
     struct sigaction action {};
     action.sa_handler = handle;
-    action.sa_flags = SA_RESTART;
+    action.sa_flags = SA_RESTART | SA_ONSTACK;
     ::sigemptyset(&action.sa_mask);
     ::sigaction(SIGURG, &action, &before_);
     current.store(session, std::memory_order_release);
@@ -194,6 +195,7 @@ class Victim {
 
  private:
   void work() {
+    const SignalStack stack;
     session_.thread.store(::pthread_self());
     session_.stopped.put(kMissed);  // it can be stopped from now on
     try {

@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 
+#include "mx_core/signal_stack.hpp"
 #include "simd/accumulate.hpp"
 
 namespace mx::cpu {
@@ -55,6 +56,7 @@ void Plan::set_parallel() { set_flags(MX_PLAN_PARALLEL | MX_PLAN_HEAVY); }
 
 void Plan::enter(const Call& call) const {
   const auto run = [&](int threads) {
+    SignalStack::of_this_thread();
     const TeamScope team(threads);
     execute_staged(call);
     detail::fence_streaming_stores();
