@@ -16,6 +16,7 @@ MX_PLUGIN = PluginInfo(
     variables={
         "MX_CUDA_DRIVER": "path of the CUDA driver library, by default libcuda.so.1",
         "MX_CUBLAS": "path of cuBLAS, by default that of the nvidia-cublas wheel",
+        "MX_CUBLASLT": "path of cuBLASLt, by default that of the nvidia-cublas wheel; off: not used",
         "MX_CUDNN": "path of cuDNN 9, by default that of the nvidia-cudnn wheel; off: not used",
         "MX_NCCL": "path of NCCL, by default that of the nvidia-nccl wheel",
         "MX_NVRTC": "path of NVRTC, by default that of the nvidia-cuda-nvrtc wheel",
