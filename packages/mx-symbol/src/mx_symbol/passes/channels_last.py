@@ -101,11 +101,6 @@ class _Region:
         assert node.op is not None
         return self._graph.apply(node.op, inputs, node.name, params, attrs=node.attrs)
 
-    def _is_planar(self, node: Node, values: list[Entry]) -> bool:
-        p: Any = node.params
-        types = {self._graph.specs[e].dtype for e in values}
-        return p.layout in _FIRST and len(p.kernel) == 2 and types <= self._types
-
     def _convolution(self, node: Node) -> _Made:
         """Forward of (data, weight, bias), or backward of (gradient, data, weight)."""
         p: Any = node.params
