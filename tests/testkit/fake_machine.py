@@ -61,7 +61,7 @@ class Machine:
         assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
         return done.stdout
 
-    def check(self, name: str, timeout: float = 300, **settings: str) -> None:
+    def check(self, name: str, timeout: float = 550, **settings: str) -> None:
         """Runs the tests of `on_gpu/NAME.py`."""
         command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(HERE / "on_gpu" / f"{name}.py")]
         done = self._python(command, timeout, settings)

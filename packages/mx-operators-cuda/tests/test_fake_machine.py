@@ -17,14 +17,14 @@ needs_stores = pytest.mark.skipif(find_spec("mx_kvstore") is None, reason="mx-kv
 needs_graphs = pytest.mark.skipif(find_spec("mx_symbol") is None, reason="mx-symbol is not installed")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("delay", ["300", pytest.param("0", marks=IN_CI)], ids=["late", "prompt"])
 @pytest.mark.parametrize("name", ["plans", "memory", pytest.param("arrays", marks=needs_arrays)])
 def test_on_gpu(name: str, delay: str, machine: Machine) -> None:
     machine.check(name, FAKE_CUDA_DELAY=delay)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "name",
     ["operators", "layers", "indices", "losses", "recurrent", *(
@@ -34,7 +34,7 @@ def test_operators(name: str, machine: Machine) -> None:
     machine.check(name)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "refuses", ["", *(pytest.param(what, marks=IN_CI) for what in ("bias,add", "w", "all"))]
 )
@@ -65,25 +65,25 @@ def test_every_type_and_case(name: str, machine: Machine) -> None:
 
 
 @needs_arrays
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_code_in_python(machine: Machine) -> None:
     machine.check("python_code", FAKE_CUDA_DELAY="200")
 
 
 @needs_arrays
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_kernels_of_programs(machine: Machine) -> None:
     machine.check("user_kernels", FAKE_CUDA_DELAY="200")
 
 
 @needs_stores
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_stores(machine: Machine) -> None:
     machine.check("stores", FAKE_CUDA_MEMORY=str(64 << 20), FAKE_CUDA_DELAY="100")
 
 
 @needs_arrays
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_failures(machine: Machine) -> None:
     machine.check("failures", FAKE_CUDA_MEMORY=str(16 << 20))
 
@@ -96,19 +96,19 @@ def test_blocks(machine: Machine) -> None:
 
 
 @needs_gluon
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_mixed_precision(machine: Machine) -> None:
     machine.check("mixed_precision", MX_CUDNN=machine.environment["FAKE_CUDNN"])
 
 
 @needs_gluon
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_captured_steps(machine: Machine) -> None:
     machine.check("captured", FAKE_CUDA_DELAY="100")
 
 
 @needs_graphs
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("switched", ["on", "off"])
 def test_products_with_epilogues(switched: str, machine: Machine, tmp_path: Path) -> None:
     if switched == "on":
@@ -118,7 +118,7 @@ def test_products_with_epilogues(switched: str, machine: Machine, tmp_path: Path
 
 
 @needs_graphs
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ["graphs", "networks"])
 def test_graphs(name: str, machine: Machine) -> None:
     machine.check(name, FAKE_CUDA_DELAY="200" if name == "graphs" else "0")
