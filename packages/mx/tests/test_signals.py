@@ -25,23 +25,33 @@ def handle(*_):
     seen += 1
 
 
-data, weight = mx.nd.ones((2000, 910)), mx.nd.ones((6, 910))
-signal.signal(signal.SIGALRM, handle)
-signal.setitimer(signal.ITIMER_REAL, 3e-4, 3e-4)
-for _ in range(400):
+rows, rounds, timer, number = ROWS, ROUNDS, signal.TIMER, signal.NUMBER
+data, weight = mx.nd.ones((rows, 910)), mx.nd.ones((6, 910))
+signal.signal(number, handle)
+signal.setitimer(timer, 3e-4, 3e-4)
+for _ in range(rounds):
     product = mx.nd.FullyConnected(data, weight, no_bias=True, num_hidden=6)
     product.wait_to_read()
-signal.setitimer(signal.ITIMER_REAL, 0)
+signal.setitimer(timer, 0)
 kept = [bytes(n) for n in range(16, 5000, 16)]
 assert (product.asnumpy() == 910).all()
 print("seen", seen)
 """
 
 
+#: rows, rounds, and what comes: to the first thread; to those that compute, also helpers of a team
+FIRST = {"ROWS": "2000", "ROUNDS": "400", "TIMER": "ITIMER_REAL", "NUMBER": "SIGALRM"}
+COMPUTING = {"ROWS": "20000", "ROUNDS": "200", "TIMER": "ITIMER_PROF", "NUMBER": "SIGPROF"}
+
+
+@pytest.mark.parametrize("signals", [FIRST, COMPUTING], ids=["first", "computing"])
 @pytest.mark.parametrize("engine", ["NaiveEngine", "ThreadedEnginePerDevice"])
-def test_handlers_run_on_a_stack_of_their_own(engine: str) -> None:
+def test_handlers_do_not_run_on_the_heap(engine: str, signals: dict[str, str]) -> None:
+    program = PROGRAM
+    for word, value in signals.items():
+        program = program.replace(word, value)
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=os.environ | {"MXNET_ENGINE_TYPE": engine}, capture_output=True,
+        [sys.executable, "-c", program], env=os.environ | {"MXNET_ENGINE_TYPE": engine}, capture_output=True,
         text=True, timeout=100,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]

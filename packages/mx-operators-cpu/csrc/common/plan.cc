@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 
+#include "common/blocked_signals.hpp"
 #include "mx_core/signal_stack.hpp"
 #include "simd/accumulate.hpp"
 
@@ -63,6 +64,7 @@ void Plan::enter(const Call& call) const {
   };
   const int threads = std::min(threads_, static_cast<int>(call.context.threads));
   if (threads <= 1) return run(1);
+  const BlockedSignals blocked;
   with_team([&] { run(threads); });
 }
 
