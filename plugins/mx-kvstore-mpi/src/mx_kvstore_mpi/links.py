@@ -205,10 +205,11 @@ class _Meeting:
             sock.close()
             return
         rank, use = hello.get("rank"), hello.get("kind")
-        ours = hello.get("job") == self._network.job and use in _USES and not self._ended
+        ours = hello.get("job") == self._network.job and use in _USES
         with self._changed:
             if (
                 ours
+                and not self._ended
                 and isinstance(rank, int)
                 and self._rank < rank < self._workers
                 and (rank, use) not in self._found
