@@ -100,7 +100,7 @@ def run(
     list of str
         Names of those that failed.
     """
-    names = names or list(distributions())
+    names = names or list(reversed(distributions()))  # those that stand on others have the most to test
     builder.wheels(closure(names)[0])
     free: SimpleQueue[Environment] = SimpleQueue()
     for lane in range(lanes):

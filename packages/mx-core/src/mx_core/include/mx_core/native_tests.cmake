@@ -10,7 +10,7 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE RelWithDebInfo)
 endif()
-add_compile_options(-Wall -Wextra)
+add_compile_options(-Wall -Wextra -g1) # functions and lines; types of variables would take a third of the time
 if(MX_SANITIZE)
   add_compile_options(-fsanitize=${MX_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1)
   add_link_options(-fsanitize=${MX_SANITIZE})
