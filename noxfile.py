@@ -57,7 +57,7 @@ def lowest(session: nox.Session) -> None:
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """The slow tests, two files at a time, then C++ tests, instrumented extensions, and whether seeded bugs are found."""
+    """The slow tests, two files at a time, then C++ tests, instrumented extensions, and the search for seeded bugs."""
     install(session, ALL, "test", more=TEST_TOOLS)
     pytest(session, "-n", "2", "--dist", "loadfile", marks="slow")
     for harness in ("cpp", "sanitize", "threads", "addresses", "seeded"):
