@@ -16,6 +16,8 @@
 #include "mx_core/storage.h"
 #include "plan_interrupter.hpp"
 #include "plan_runner.hpp"
+#include "shape_table.hpp"
+#include "slot_initializer.hpp"
 
 namespace py = pybind11;
 
@@ -225,6 +227,15 @@ py::object method(const py::object& function) {
   return py::reinterpret_steal<py::object>(PyInstanceMethod_New(function.ptr()));
 }
 
+py::object owned(PyObject* made) {
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+py::object slot_initializer(const py::type& of, const py::tuple& names, const py::tuple& defaults) {
+  return owned(make_slot_initializer(reinterpret_cast<PyTypeObject*>(of.ptr()), names.ptr(), defaults.ptr()));
+}
+
 // None for what is no capsule, "" for a capsule without a name.
 std::optional<std::string> capsule_name(const py::object& object) {
   if (!PyCapsule_CheckExact(object.ptr())) return std::nullopt;
@@ -283,6 +294,8 @@ PYBIND11_MODULE(_native, m, pybind11::mod_gil_not_used()) {
   m.def("enter_block", &mx::core::enter_block, "self"_a);
   m.def("leave_block", &mx::core::leave_block, "self"_a);
   m.def("method", &mx::core::method, "function"_a);
+  m.add_object("ShapeTable", mx::core::owned(mx::core::make_shape_table_type()));
+  m.def("slot_initializer", &mx::core::slot_initializer, "of"_a, "names"_a, "defaults"_a);
   m.def("capsule_name", &mx::core::capsule_name, "object"_a);
   m.def("table_head", &mx::core::table_head, "capsule"_a, "name"_a);
   m.def("check_table", &mx::core::check_table, "capsule"_a, "consumer"_a);

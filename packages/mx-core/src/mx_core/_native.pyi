@@ -72,6 +72,48 @@ def leave_block(self: Any, *error: object) -> None:
 def method(function: F) -> F:
     """A native function as a method of the class that it is assigned in."""
 
+class ShapeTable:
+    """What is known of shapes by name: the part of `mx_core.operator.Shapes` that rules use most.
+
+    What is unusual it leaves to methods of the class in Python that derives from it. Threads: one.
+    """
+
+    where: str
+    changed: bool
+    @property
+    def _table(self) -> dict[str, tuple[int, ...] | None]: ...
+    def __init__(
+        self, where: str, names: Sequence[str], values: Sequence[tuple[int, ...] | None]
+    ) -> None: ...
+    def get(self, name: str) -> tuple[int, ...] | None:
+        """The shape with −1 for unknown dimensions, or None."""
+
+    def ranked(self, name: str) -> tuple[int, ...]:
+        """The shape with −1 for unknown dimensions, of a tensor whose rank is known."""
+
+    def known(self, name: str) -> tuple[int, ...] | None:
+        """The shape if it is complete, or None."""
+
+    def assign(self, name: str, shape: Sequence[int] | None) -> None:
+        """Adds knowledge about a shape.
+
+        Raises
+        ------
+        ShapeError  it contradicts what is known; the message has both
+        """
+
+    def unify(self, names: Sequence[str]) -> None:
+        """States that all these shapes are equal."""
+
+    def values(self, names: Sequence[str]) -> tuple[tuple[int, ...] | None, ...]:
+        """Current knowledge in the order of `names`."""
+
+    def complete(self, names: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
+        """The shapes in the order of `names` if all are complete, or None."""
+
+def slot_initializer(of: type, names: tuple[str, ...], defaults: tuple[object, ...]) -> Callable[..., None]:
+    """A native `__init__` of a class with slots: stores arguments in those of their names; the last have defaults."""
+
 def capsule_name(object: object) -> str | None:
     """The name of a capsule, empty if it has none; None for what is no capsule."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import MISSING, dataclass, field, fields
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mx_core import _native, dtypes, plugins
 from mx_core.errors import (
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 KERNEL_CAPSULE = "mx.kernel.v1"
 
+T = TypeVar("T")
+
 #: A kernel written in Python: (context, NumPy arrays) -> outputs, new auxiliary states, new values
 #: of mutated inputs. The framework applies the write request.
 PythonKernel = Callable[[ReferenceContext, Sequence[Any]], Sequence[Any]]
@@ -45,14 +48,18 @@ _REFUSALS: dict[type[Exception], type[MXNetError]] = {
 }  # fmt: skip
 
 
-def _setters(of: type) -> list[Callable[[object, object], None]]:
-    """What sets each member of a dataclass that has slots."""
-    return [vars(of)[member.name].__set__ for member in fields(of)]
+def _made_quickly(of: type[T]) -> type[T]:
+    """A dataclass that has slots with a native `__init__`: every new signature makes some of its objects."""
+    members = fields(of)  # type: ignore[arg-type]  # a dataclass
+    defaults = tuple(member.default for member in members if member.default is not MISSING)
+    initializer = _native.slot_initializer(of, tuple(member.name for member in members), defaults)
+    of.__signature__ = signature(of)  # type: ignore[attr-defined]
+    of.__init__ = initializer  # type: ignore[method-assign]
+    return of
 
 
-# The classes of which a new signature makes some have slots, set by what sets them for a frozen dataclass, too: their
-# own constructors would take three times as long.
-@dataclass(frozen=True, init=False, slots=True)
+@_made_quickly
+@dataclass(frozen=True, slots=True)
 class TensorSpec:
     """Shape (elements per axis), type code and layout id (0: plain) of a tensor."""
 
@@ -60,19 +67,12 @@ class TensorSpec:
     dtype: int
     layout: int = 0
 
-    def __init__(self, shape: tuple[int, ...], dtype: int, layout: int = 0) -> None:
-        _set_shape(self, shape)
-        _set_dtype(self, dtype)
-        _set_layout(self, layout)
-
     def __str__(self) -> str:
         return f"{dtypes.name(self.dtype)}{list(self.shape)}"
 
 
-_set_shape, _set_dtype, _set_layout = _setters(TensorSpec)
-
-
-@dataclass(frozen=True, init=False, slots=True)
+@_made_quickly
+@dataclass(frozen=True, slots=True)
 class KernelCall:
     """One signature: everything a kernel may be specialised for.
 
@@ -87,29 +87,10 @@ class KernelCall:
     context: Context
     is_train: bool = False
 
-    def __init__(
-        self,
-        op: Operator,
-        params: Params,
-        inputs: tuple[TensorSpec, ...],
-        outputs: tuple[TensorSpec, ...],
-        context: Context,
-        is_train: bool = False,
-    ) -> None:
-        _set_op(self, op)
-        _set_params(self, params)
-        _set_inputs(self, inputs)
-        _set_outputs(self, outputs)
-        _set_context(self, context)
-        _set_is_train(self, is_train)
-
     @property
     def random_blocks(self) -> int:
         """Blocks of the random stream that a run takes."""
         return int(self.op.random_blocks(self.params, [spec.shape for spec in self.outputs]))
-
-
-_set_op, _set_params, _set_inputs, _set_outputs, _set_context, _set_is_train = _setters(KernelCall)
 
 
 @dataclass(frozen=True)
@@ -125,7 +106,8 @@ class KernelSpec:
     plugin: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, init=False, slots=True)
+@_made_quickly
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """A kernel ready to run: a native plan or a Python function, and where it came from."""
 
@@ -133,17 +115,6 @@ class Prepared:
     plugin: str
     plan: Any = None
     function: PythonKernel | None = None
-
-    def __init__(
-        self, variant: str, plugin: str, plan: Any = None, function: PythonKernel | None = None
-    ) -> None:
-        _set_variant(self, variant)
-        _set_plugin(self, plugin)
-        _set_plan(self, plan)
-        _set_function(self, function)
-
-
-_set_variant, _set_plugin, _set_plan, _set_function = _setters(Prepared)
 
 
 def candidates(op: Operator, device: str) -> list[KernelSpec]:

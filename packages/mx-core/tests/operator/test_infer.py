@@ -52,6 +52,72 @@ def test_a_rule_may_state_a_shape_as_an_array() -> None:
         shapes.assign("output", np.array([4, 5]))
 
 
+def test_what_is_known_of_shapes() -> None:
+    shapes = Shapes("[test]", ["data", "weight", "output"], [(2, 3), (-1, 3), None])
+    assert (shapes.where, shapes.changed) == ("[test]", False)
+    assert (shapes.get("data"), shapes.get("weight"), shapes.get("output")) == ((2, 3), (-1, 3), None)
+    assert (shapes.known("data"), shapes.known("weight"), shapes.known("output")) == ((2, 3), None, None)
+    assert shapes.ranked("weight") == (-1, 3)
+    with pytest.raises(AssertionError, match="output: its rank is not known"):
+        shapes.ranked("output")
+    assert shapes.complete(["data"]) == ((2, 3),)
+    assert shapes.complete(["data", "weight"]) is None and shapes.complete(("output",)) is None
+    shapes.assign("data", (2, 3))
+    shapes.assign("data", None)
+    assert shapes.changed is False
+    shapes.assign("weight", (5, -1))
+    assert shapes.changed is True and shapes.get("weight") == (5, 3)
+    shapes.changed = False
+    shapes.assign("output", (0, 7))
+    assert shapes.changed is True and shapes.values(("output", "data")) == ((0, 7), (2, 3))
+    with pytest.raises(ValueError, match="each of 2 names, got 1"):
+        Shapes("[test]", ("data", "output"), (None,))
+
+
+def test_shapes_that_are_equal() -> None:
+    shapes = Shapes("[test]", ("a", "b", "c"), (None, (2, 3), None))
+    shapes.unify(("a", "b", "c"))
+    assert shapes.values(("a", "b", "c")) == ((2, 3),) * 3
+    shapes = Shapes("[test]", ("a", "b", "c"), (None, None, None))
+    shapes.unify(["a", "b", "c"])
+    assert shapes.changed is False
+    shapes = Shapes("[test]", ("a", "b", "c"), ((2, -1), None, (-1, 3)))
+    shapes.unify(["a", "b", "c"])
+    assert shapes.complete(("a", "b", "c")) == ((2, 3),) * 3
+    shapes = Shapes("[test]", ("a", "b"), ((2, 4), (2, 3)))
+    with pytest.raises(ShapeError, match=r"b: expected shape \(2, 4\), got \(2, 3\)"):
+        shapes.unify(("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((3, -2), r"negative dimension in \(3, -2\)"),
+        ((1,) * 33, "at most 32 dimensions, got 33"),
+        ((2**40, 2**40), r"shape \(1099511627776, 1099511627776\) has more than 2\^63 elements"),
+        ((2**64,), r"has more than 2\^63 elements"),
+        ((2**62, 2, -1), r"has more than 2\^63 elements"),
+    ],
+)
+def test_impossible_shapes(shape: tuple[int, ...], message: str) -> None:
+    shapes = Shapes("[test]", ("data",), (None,))
+    with pytest.raises(ShapeError, match=message):
+        shapes.assign("data", shape)
+    assert shapes.values(("data",)) == (None,)
+
+
+@pytest.mark.parametrize("ask", ["get", "known", "ranked"])
+def test_a_rule_asks_for_a_tensor_that_there_is_not(ask: str) -> None:
+    shapes = Shapes("[test]", ("data", "output"), (None, None))
+    calls = (
+        lambda: getattr(shapes, ask)("dato"), lambda: shapes.assign("dato", (1,)), lambda: shapes.unify(("data", "dato")),
+        lambda: shapes.values(("dato",)),
+    )  # fmt: skip
+    for call in calls:
+        with pytest.raises(OperatorError, match="infer_shape asks for 'dato', .* did you mean 'data'"):
+            call()
+
+
 def test_number_of_inputs(ops: Any) -> None:
     with pytest.raises(ShapeError, match="expected 2 inputs"):
         infer_shapes(ops["test_product"], ops["test_product"].Param(), [(1,)])

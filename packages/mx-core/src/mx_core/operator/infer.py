@@ -122,12 +122,12 @@ def infer_outputs(
         if op.brought_by is not None or op.backward_of is not None:
             _run_to_fixed_point(op, p, state)
             return state.values(tensors.outputs)
-        state.run(op, p)
-        found = state.values(tensors.outputs)
-        if not all([shape is not None and -1 not in shape for shape in found]):
-            _repeat(op, p, state)
-            found = state.values(tensors.outputs)
-        return found
+        op.infer_shape(p, state)
+        found = state.complete(tensors.outputs)
+        if found is not None:
+            return found
+        _repeat(op, p, state)
+        return state.values(tensors.outputs)
     except MXNetError:
         raise
     except Exception as error:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from mx_core import dtypes
+from mx_core import _native, dtypes
 from mx_core.errors import DTypeError, OperatorError, ShapeError
 
 if TYPE_CHECKING:
@@ -25,9 +25,8 @@ MAX_NDIM = 32
 _MAX_ELEMENTS = 2**63 - 1
 
 
-def _unknown(state: Shapes | Types, error: KeyError) -> OperatorError:
+def _unknown(state: Shapes | Types, name: object) -> OperatorError:
     """A rule asks for a tensor that the operator does not have."""
-    (name,) = error.args
     known = list(state._table)
     close = difflib.get_close_matches(str(name), known, 1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
@@ -36,55 +35,21 @@ def _unknown(state: Shapes | Types, error: KeyError) -> OperatorError:
     )
 
 
-class Shapes:
-    """What is known of an operator's shapes while its rule runs."""
+class Shapes(_native.ShapeTable):
+    """What is known of an operator's shapes while its rule runs.
+
+    Native code does what rules do most: it is said of shapes that are complete, and is new or known. Threads: one.
+    """
 
     rule = "infer_shape"
 
-    def __init__(self, where: str, names: Sequence[str], values: Sequence[PartialShape | None]) -> None:
-        self.where = where
-        self.changed = False
-        self._table: dict[str, PartialShape | None] = dict(zip(names, values, strict=True))
+    def _unknown(self, name: object) -> NoReturn:
+        """Refuses a name; native code calls it."""
+        raise _unknown(self, name) from None
 
-    def get(self, name: str) -> PartialShape | None:
-        """The shape with −1 for unknown dimensions, or None."""
-        try:
-            return self._table[name]
-        except KeyError as error:
-            raise _unknown(self, error) from None
-
-    def ranked(self, name: str) -> PartialShape:
-        """The shape with −1 for unknown dimensions, of a tensor whose rank is known."""
-        try:
-            shape = self._table[name]
-        except KeyError as error:
-            raise _unknown(self, error) from None
-        assert shape is not None, f"{name}: its rank is not known"
-        return shape
-
-    def known(self, name: str) -> PartialShape | None:
-        """The shape if it is complete, or None."""
-        try:
-            shape = self._table[name]
-        except KeyError as error:
-            raise _unknown(self, error) from None
-        return None if shape is None or -1 in shape else shape
-
-    def assign(self, name: str, shape: Sequence[int] | None) -> None:
-        """Adds knowledge about a shape.
-
-        Raises
-        ------
-        ShapeError  it contradicts what is known; the message has both
-        """
-        if shape is None:
-            return
-        try:
-            old = self._table[name]
-        except KeyError as error:
-            raise _unknown(self, error) from None
-        if type(shape) is tuple and shape == old:
-            return
+    def _merge(self, name: str, shape: Sequence[int]) -> None:
+        """Adds knowledge about a shape that is partial, impossible or unlike what is known; native code calls it."""
+        old = self._table[name]
         new = tuple(map(int, shape))
         least = min(new, default=1)
         if least < -1:
@@ -110,20 +75,8 @@ class Shapes:
         """Lets the operator's rule add what it can tell."""
         op.infer_shape(p, self)
 
-    def unify(self, names: Sequence[str]) -> None:
-        """States that all these shapes are equal."""
-        try:
-            shapes = [self._table[name] for name in names]
-        except KeyError as error:
-            raise _unknown(self, error) from None
-        if shapes.count(None) == len(shapes):
-            return
-        complete = next((shape for shape in shapes if shape is not None and -1 not in shape), None)
-        if complete is not None and all([shape is None or shape == complete for shape in shapes]):
-            for name, shape in zip(names, shapes, strict=True):
-                if shape is None:
-                    self.assign(name, complete)
-            return
+    def _unify(self, names: Sequence[str]) -> None:
+        """States that shapes are equal that are not all unknown or complete and equal; native code calls it."""
         for _ in range(2):
             for first, second in zip(names, names[1:], strict=False):
                 self.assign(second, self._table[first])
@@ -133,10 +86,6 @@ class Shapes:
     def error(self, message: str) -> ShapeError:
         """A ShapeError that names the operator, for the rule to raise."""
         return ShapeError(f"{self.where} {message}")
-
-    def values(self, names: Sequence[str]) -> tuple[PartialShape | None, ...]:
-        """Current knowledge in the order of `names`."""
-        return tuple([self._table[name] for name in names])
 
 
 class Types:
@@ -154,7 +103,7 @@ class Types:
         try:
             return self._table[name]
         except KeyError as error:
-            raise _unknown(self, error) from None
+            raise _unknown(self, error.args[0]) from None
 
     known = get
 
@@ -169,7 +118,7 @@ class Types:
         try:
             old = self._table[name]
         except KeyError as error:
-            raise _unknown(self, error) from None
+            raise _unknown(self, error.args[0]) from None
         if old is None:
             self._table[name] = new
             self.changed = True
@@ -188,7 +137,7 @@ class Types:
         try:
             known = next((self._table[n] for n in names if self._table[n] is not None), None)
         except KeyError as error:
-            raise _unknown(self, error) from None
+            raise _unknown(self, error.args[0]) from None
         for name in names:
             self.assign(name, known)
 
