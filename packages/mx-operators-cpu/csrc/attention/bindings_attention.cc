@@ -6,7 +6,7 @@ namespace mx::cpu {
 namespace {
 
 template <PlanPtr (*Kernel)(const Signature&, const AttentionOptions&)>
-py::object prepare_attention(const PySpecs& inputs, const PySpecs& outputs, int64_t heads, int64_t parts) {
+py::object prepare_attention(Tensors inputs, Tensors outputs, int64_t heads, int64_t parts) {
   return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {heads, parts}); });
 }
 
@@ -23,7 +23,7 @@ void bind_attention(py::module_& m) {
   attention("attention_values_backward", &prepare_attention<attention_values_backward>);
   m.def(
       "fused_attention",
-      [](const PySpecs& inputs, const PySpecs& outputs, int64_t heads, double scale) {
+      [](Tensors inputs, Tensors outputs, int64_t heads, double scale) {
         return prepare(inputs, outputs, [&](const Signature& s) { return fused_attention(s, {heads, scale}); });
       },
       i, o, py::kw_only(), py::arg("heads"), py::arg("scale"));

@@ -38,7 +38,7 @@ void add_product(ProgramBuilder& builder, const HeadProducts::Product& p, DataTy
   const auto offset = [&](const Matrices& m) {
     return static_cast<size_t>(m.offset) * dnnl::memory::data_type_size(type);
   };
-  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), desc(p.x), desc(p.y), desc(p.z), attributes),
+  builder.step(dnnl::matmul::primitive_desc(describing_engine(), desc(p.x), desc(p.y), desc(p.z), attributes),
                {{DNNL_ARG_SRC, builder.input(p.a, desc(p.x), offset(p.x))},
                 {DNNL_ARG_WEIGHTS, builder.input(p.b, desc(p.y), offset(p.y))},
                 {DNNL_ARG_DST, builder.output(p.out, desc(p.z), offset(p.z))}},

@@ -6,7 +6,7 @@ namespace mx::cpu {
 namespace {
 
 template <PlanPtr (*Kernel)(const Signature&, const ConvolutionOptions&)>
-py::object prepare_convolution(const PySpecs& inputs, const PySpecs& outputs, const Dims& kernel, const Dims& stride,
+py::object prepare_convolution(Tensors inputs, Tensors outputs, const Dims& kernel, const Dims& stride,
                                const Dims& dilate, const Dims& pad, int64_t groups, bool channels_last,
                                bool winograd) {
   return prepare(inputs, outputs, [&](const Signature& s) {

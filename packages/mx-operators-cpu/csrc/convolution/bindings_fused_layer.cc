@@ -46,7 +46,7 @@ void bind_fused_layer(py::module_& m) {
            py::arg("packed"), py::arg("activation"), py::arg("alpha"), py::arg("beta"))
       .def("plan",
            [](const Fused& f) {
-             return prepare(f.inputs, f.outputs, [&](const Signature& s) { return fused_layer(s, f.options); });
+             return prepare(f.signature(), [&](const Signature& s) { return fused_layer(s, f.options); });
            })
       .def("packed_size",
            [](const Fused& f) {
@@ -59,7 +59,7 @@ void bind_fused_layer(py::module_& m) {
            })
       .def("pack",
            [](const Fused& f, const PySpecs& inputs, const PySpecs& outputs, bool channels_first) {
-             return prepare(inputs, outputs,
+             return prepare({specs(inputs), specs(outputs)},
                             [&](const Signature& s) { return pack_weight(s, f.signature(), f.options, channels_first); });
            },
            py::arg("inputs"), py::arg("outputs"), py::arg("channels_first") = false);

@@ -90,8 +90,8 @@ void direct_data_gradient(ProgramBuilder& builder, const ConvolutionShape& shape
   const OutputMask mask = needed_by(0);
   const Window& w = shape.window;
   typename Backward::primitive_desc desc(
-      cpu_engine(), shape.kind, shape.in_primitive(shape.data), shape.free(shape.weight), shape.in_primitive(shape.out),
-      w.stride, w.dilate, w.pad, shape.pad_end, hint, ProgramBuilder::attributes());
+      describing_engine(), shape.kind, shape.in_primitive(shape.data), shape.free(shape.weight),
+      shape.in_primitive(shape.out), w.stride, w.dilate, w.pad, shape.pad_end, hint, ProgramBuilder::attributes());
   if (is_depthwise(shape)) pass_over_dense_kernels(desc);
   const Slot made = builder.target(g.data_grad, desc.diff_src_desc());
   builder.step(desc,

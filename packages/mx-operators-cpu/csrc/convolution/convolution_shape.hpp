@@ -95,7 +95,7 @@ struct ConvolutionShape {
 template <class Forward>
 typename Forward::primitive_desc make_descriptor(const ConvolutionShape& shape, const MemoryDesc& bias) {
   const Window& w = shape.window;
-  return {cpu_engine(), dnnl::prop_kind::forward_training, shape.kind, shape.in_primitive(shape.data),
+  return {describing_engine(), dnnl::prop_kind::forward_training, shape.kind, shape.in_primitive(shape.data),
           shape.free(shape.weight), bias, shape.in_primitive(shape.out), w.stride, w.dilate, w.pad, shape.pad_end,
           ProgramBuilder::attributes()};
 }

@@ -20,7 +20,7 @@ typename Backward::primitive_desc filter_descriptor(const ConvolutionShape& shap
                                                     const MemoryDesc& data, const MemoryDesc& weight,
                                                     const MemoryDesc& bias, const MemoryDesc& out) {
   const Window& w = shape.window;
-  return {cpu_engine(), shape.kind, data, weight, bias, out, w.stride, w.dilate, w.pad, shape.pad_end, hint,
+  return {describing_engine(), shape.kind, data, weight, bias, out, w.stride, w.dilate, w.pad, shape.pad_end, hint,
           ProgramBuilder::attributes()};
 }
 

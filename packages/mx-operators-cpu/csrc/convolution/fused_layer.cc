@@ -129,10 +129,11 @@ struct FusedProblem {
   Descriptor any_descriptor(const FusedOptions& o, Residual residual, bool free) const {
     const dnnl::primitive_attr attr = attributes(o, residual, out);
     const MemoryDesc w = free ? any_layout(weight) : weight;
-    if (shape == nullptr) return dnnl::matmul::primitive_desc(cpu_engine(), data, w, bias, out, attr);
+    if (shape == nullptr) return dnnl::matmul::primitive_desc(describing_engine(), data, w, bias, out, attr);
     const Window& v = shape->window;
-    return dnnl::convolution_forward::primitive_desc(cpu_engine(), dnnl::prop_kind::forward_inference, shape->kind,
-                                                     data, w, bias, out, v.stride, v.dilate, v.pad, shape->pad_end, attr);
+    return dnnl::convolution_forward::primitive_desc(describing_engine(), dnnl::prop_kind::forward_inference,
+                                                     shape->kind, data, w, bias, out, v.stride, v.dilate, v.pad,
+                                                     shape->pad_end, attr);
   }
 
   void as_product(const Spec& x, const Spec& w) {

@@ -8,12 +8,12 @@ namespace mx::cpu {
 namespace {
 
 template <PlanPtr (*Kernel)(const Signature&)>
-py::object prepare_simple(const PySpecs& inputs, const PySpecs& outputs) {
+py::object prepare_simple(Tensors inputs, Tensors outputs) {
   return prepare(inputs, outputs, Kernel);
 }
 
 template <PlanPtr (*Kernel)(const Signature&, const MatmulOptions&)>
-py::object prepare_matmul(const PySpecs& inputs, const PySpecs& outputs, int64_t batch, int64_t m, int64_t k,
+py::object prepare_matmul(Tensors inputs, Tensors outputs, int64_t batch, int64_t m, int64_t k,
                           int64_t n, bool transpose_a, bool transpose_b, bool scaled) {
   return prepare(inputs, outputs, [&](const Signature& s) {
     return Kernel(s, {batch, m, k, n, transpose_a, transpose_b, scaled});

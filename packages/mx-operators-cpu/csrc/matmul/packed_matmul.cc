@@ -14,7 +14,7 @@ dnnl::matmul::primitive_desc describe(const ProductShape& s, const MemoryDesc& b
     sum.append_sum();
     attributes.set_post_ops(sum);
   }
-  return {cpu_engine(), MemoryDesc({s.m, s.k}, s.type, s.a_strides), s.repack ? any_layout(b) : b,
+  return {describing_engine(), MemoryDesc({s.m, s.k}, s.type, s.a_strides), s.repack ? any_layout(b) : b,
           MemoryDesc({s.m, s.n}, s.result, Dims{s.c_stride, 1}), attributes};
 }
 
@@ -29,7 +29,7 @@ Product::Product(const ProductShape& s, int at_once)
     : plain_({s.k, s.n}, s.type, s.b_strides), matmul_(describe(s, plain_)), packed_(matmul_.weights_desc()),
       run_(matmul_) {
   if (packed_ != plain_)
-    pack_ = dnnl::reorder(dnnl::reorder::primitive_desc(cpu_engine(), plain_, cpu_engine(), packed_));
+    pack_ = dnnl::reorder(dnnl::reorder::primitive_desc(describing_engine(), plain_, cpu_engine(), packed_));
   const auto handle = [](const MemoryDesc& desc) { return dnnl::memory(desc, cpu_engine(), DNNL_MEMORY_NONE); };
   const auto make = [handle, matmul = matmul_, plain = plain_, packed = packed_] {
     return Operands{dnnl::stream(cpu_engine()), handle(matmul.src_desc()), handle(packed), handle(matmul.dst_desc()),

@@ -41,7 +41,7 @@ void add_product(ProgramBuilder& builder, Slot a, Slot b, Slot c, Slot bias, Out
   ProgramBuilder::Arguments arguments = {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}};
   if (bias >= 0) arguments.emplace_back(DNNL_ARG_BIAS, bias);
   const MemoryDesc row = bias < 0 ? MemoryDesc() : builder.desc(bias);
-  builder.step(dnnl::matmul::primitive_desc(cpu_engine(), x, y, row, z, ProgramBuilder::attributes()),
+  builder.step(dnnl::matmul::primitive_desc(describing_engine(), x, y, row, z, ProgramBuilder::attributes()),
                std::move(arguments), mask);
 }
 

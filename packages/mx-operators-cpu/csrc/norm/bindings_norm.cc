@@ -11,7 +11,7 @@ void require_unless_step(const Spec& spec) {
 }
 
 template <PlanPtr (*Kernel)(const Signature&, const BatchNormOptions&)>
-py::object prepare_batch_norm(const PySpecs& inputs, const PySpecs& outputs, int64_t axis, double eps,
+py::object prepare_batch_norm(Tensors inputs, Tensors outputs, int64_t axis, double eps,
                               double momentum, bool fix_gamma, bool use_batch_stats) {
   const auto make = [&](const Signature& s) {
     return Kernel(s, {axis, eps, momentum, fix_gamma, use_batch_stats});
@@ -20,7 +20,7 @@ py::object prepare_batch_norm(const PySpecs& inputs, const PySpecs& outputs, int
 }
 
 template <PlanPtr (*Kernel)(const Signature&, const BatchNormOptions&, const RendezvousOptions&)>
-py::object prepare_sync(const PySpecs& inputs, const PySpecs& outputs, int64_t axis, double eps, double momentum,
+py::object prepare_sync(Tensors inputs, Tensors outputs, int64_t axis, double eps, double momentum,
                         bool fix_gamma, const std::string& name, size_t devices, double patience,
                         const py::object& engine) {
   const mx_engine_api* table = nullptr;
@@ -34,17 +34,17 @@ py::object prepare_sync(const PySpecs& inputs, const PySpecs& outputs, int64_t a
 }
 
 template <PlanPtr (*Kernel)(const Signature&, const LayerNormOptions&)>
-py::object prepare_layer_norm(const PySpecs& inputs, const PySpecs& outputs, int64_t axis, double eps) {
+py::object prepare_layer_norm(Tensors inputs, Tensors outputs, int64_t axis, double eps) {
   return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {axis, eps}); });
 }
 
 template <PlanPtr (*Kernel)(const Signature&, const GroupNormOptions&)>
-py::object prepare_group_norm(const PySpecs& inputs, const PySpecs& outputs, int64_t groups, double eps) {
+py::object prepare_group_norm(Tensors inputs, Tensors outputs, int64_t groups, double eps) {
   return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {groups, eps}); });
 }
 
 template <PlanPtr (*Kernel)(const Signature&, const LrnOptions&)>
-py::object prepare_lrn(const PySpecs& inputs, const PySpecs& outputs, int64_t size, double alpha, double beta,
+py::object prepare_lrn(Tensors inputs, Tensors outputs, int64_t size, double alpha, double beta,
                        double knorm) {
   return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {size, alpha, beta, knorm}); });
 }

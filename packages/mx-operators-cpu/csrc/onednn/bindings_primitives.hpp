@@ -6,7 +6,6 @@
 #include "common/bindings_common.hpp"
 #include "mx_core/exit_guard.hpp"
 #include "mx_core/gil.hpp"
-#include "onednn/headroom.hpp"
 #include "onednn/memory_desc.hpp"
 
 namespace mx::cpu {
@@ -14,7 +13,6 @@ namespace mx::cpu {
 // `body()`, or `otherwise` where oneDNN has no kernel.
 template <class T, class Body>
 T or_else(T otherwise, const Body& body) {
-  require_headroom();
   try {
     return body();
   } catch (const Unsupported&) {
@@ -36,10 +34,8 @@ inline void require_primitive(const Spec& spec) {
 
 // Prepares without the GIL; declining is None. `require`: throws Unsupported for tensors that the kernel does not take.
 template <class Make, class Require = decltype(&require_primitive)>
-pybind11::object prepare(const PySpecs& inputs, const PySpecs& outputs, const Make& make,
-                         const Require& require = &require_primitive) {
+pybind11::object prepare(const Signature& signature, const Make& make, const Require& require = &require_primitive) {
   PlanPtr plan = or_else(PlanPtr(), [&] {
-    const Signature signature{specs(inputs), specs(outputs)};
     for (const auto* tensors : {&signature.inputs, &signature.outputs})
       for (const Spec& spec : *tensors)
         require(spec);
@@ -49,6 +45,12 @@ pybind11::object prepare(const PySpecs& inputs, const PySpecs& outputs, const Ma
   });
   if (plan == nullptr) return pybind11::none();
   return capsule(std::move(plan));
+}
+template <class Make, class Require = decltype(&require_primitive)>
+pybind11::object prepare(Tensors& inputs, Tensors& outputs, const Make& make,
+                         const Require& require = &require_primitive) {
+  if (!inputs.plain || !outputs.plain) return pybind11::none();
+  return prepare(Signature{std::move(inputs.specs), std::move(outputs.specs)}, make, require);
 }
 
 }  // namespace mx::cpu

@@ -196,7 +196,7 @@ Slot ProgramBuilder::as(Slot from, const MemoryDesc& want, OutputMask mask) {
     return known.to;
   }
   const Slot to = scratch(want);
-  step(dnnl::reorder::primitive_desc(cpu_engine(), have, cpu_engine(), want, attributes()),
+  step(dnnl::reorder::primitive_desc(describing_engine(), have, cpu_engine(), want, attributes()),
        {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, mask);
   reordered_.push_back({from, to, steps_.size() - 1});
   return to;
@@ -209,7 +209,7 @@ Slot ProgramBuilder::target(Slot output, const MemoryDesc& have) {
 void ProgramBuilder::deliver(Slot from, Slot output, OutputMask mask) {
   if (from == output) return;
   const MemoryDesc have = slots_[static_cast<size_t>(from)].desc, want = slots_[static_cast<size_t>(output)].desc;
-  step(dnnl::reorder::primitive_desc(cpu_engine(), have, cpu_engine(), want, attributes()),
+  step(dnnl::reorder::primitive_desc(describing_engine(), have, cpu_engine(), want, attributes()),
        {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, output}}, mask);
 }
 

@@ -8,7 +8,7 @@ namespace mx::cpu {
 namespace {
 
 template <PlanPtr (*Kernel)(const Signature&, const PoolOptions&)>
-py::object prepare_pooling(const PySpecs& inputs, const PySpecs& outputs, const Dims& kernel, const Dims& stride,
+py::object prepare_pooling(Tensors inputs, Tensors outputs, const Dims& kernel, const Dims& stride,
                            const Dims& pad, const std::string& type, bool count_include_pad, int p,
                            bool channels_last) {
   const PoolType kind = type == "max"   ? PoolType::max

@@ -78,7 +78,7 @@ struct Geometry {
   }
 
   dnnl::pooling_forward::primitive_desc forward(const Window& w, dnnl::prop_kind prop) const {
-    return {cpu_engine(), prop, kind, data, out, w.stride, w.kernel, dense, w.pad, pad_end,
+    return {describing_engine(), prop, kind, data, out, w.stride, w.kernel, dense, w.pad, pad_end,
             ProgramBuilder::attributes()};
   }
 };
@@ -118,7 +118,7 @@ PlanPtr pooling_backward(const Signature& signature, const PoolOptions& options)
   if (g.loops || has_few(y, options)) return pooling_backward_loops(signature, options, pool_cost(signature, options));
   const Window& w = options.window;
   const auto forward = g.forward(w, dnnl::prop_kind::forward_training);
-  const dnnl::pooling_backward::primitive_desc backward(cpu_engine(), g.kind, g.data, g.out, w.stride, w.kernel, g.dense,
+  const dnnl::pooling_backward::primitive_desc backward(describing_engine(), g.kind, g.data, g.out, w.stride, w.kernel, g.dense,
                                                         w.pad, g.pad_end, forward, ProgramBuilder::attributes());
   ProgramBuilder builder(signature, pool_cost(signature, options));
   ProgramBuilder::Arguments arguments = {{DNNL_ARG_DIFF_DST, builder.input(0, g.out)},

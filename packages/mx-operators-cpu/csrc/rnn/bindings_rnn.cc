@@ -34,7 +34,7 @@ std::unique_ptr<Recurrent> make_recurrent(PySpecs inputs, PySpecs outputs, const
 
 template <PlanPtr (*Kernel)(const Signature&, const RnnOptions&)>
 py::object plan(const Recurrent& r) {
-  return prepare(r.inputs, r.outputs, [&](const Signature& s) { return Kernel(s, r.options); });
+  return prepare({specs(r.inputs), specs(r.outputs)}, [&](const Signature& s) { return Kernel(s, r.options); });
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ void bind_rnn(py::module_& m) {
              return py::make_tuple(packed.size, py::tuple(py::cast(packed.format)));
            })
       .def("pack", [](const Recurrent& r, const PySpecs& inputs, const PySpecs& outputs) {
-        return prepare(inputs, outputs,
+        return prepare({specs(inputs), specs(outputs)},
                        [&](const Signature& s) { return pack_rnn(s, specs(r.inputs).at(0), r.options); });
       });
 }

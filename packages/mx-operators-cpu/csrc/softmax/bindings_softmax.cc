@@ -8,7 +8,7 @@ namespace mx::cpu {
 namespace {
 
 template <PlanPtr (*Kernel)(const Signature&, const SoftmaxOptions&)>
-py::object prepare_softmax(const PySpecs& inputs, const PySpecs& outputs, const Dims& view, int axis, bool logarithm,
+py::object prepare_softmax(Tensors inputs, Tensors outputs, const Dims& view, int axis, bool logarithm,
                            double temperature) {
   return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, {view, axis, logarithm, temperature}); });
 }
@@ -24,7 +24,7 @@ void bind_softmax(py::module_& m) {
   soft("softmax", &prepare_softmax<softmax>);
   soft("softmax_backward", &prepare_softmax<softmax_backward>);
   const auto entropy = [&](const char* name, PlanPtr (*make)(const Signature&)) {
-    m.def(name, [make](const PySpecs& inputs, const PySpecs& outputs) { return prepare(inputs, outputs, make); }, i, o);
+    m.def(name, [make](Tensors inputs, Tensors outputs) { return prepare(inputs, outputs, make); }, i, o);
   };
   entropy("cross_entropy", &cross_entropy);
   entropy("cross_entropy_backward", &cross_entropy_backward);
@@ -33,14 +33,14 @@ void bind_softmax(py::module_& m) {
       if (spec.size() == 0) throw Unsupported{};
     };
     m.def(
-        name, [=](const PySpecs& inputs, const PySpecs& outputs) { return prepare(inputs, outputs, make, not_empty); }, i,
+        name, [=](Tensors inputs, Tensors outputs) { return prepare(inputs, outputs, make, not_empty); }, i,
         o);
   };
   picked("picked_softmax", &picked_softmax);
   picked("picked_softmax_backward", &picked_softmax_backward);
   m.def(
       "softmax_output_backward",
-      [](const PySpecs& inputs, const PySpecs& outputs, int64_t rows, int64_t classes, int64_t inner,
+      [](Tensors inputs, Tensors outputs, int64_t rows, int64_t classes, int64_t inner,
          double smooth_alpha, bool use_ignore, bool label_is_distribution, const std::string& normalization) {
         SoftmaxOutputOptions options;
         options.rows = rows;

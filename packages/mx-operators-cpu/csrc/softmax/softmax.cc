@@ -23,13 +23,13 @@ Cost cost(const Spec& spec) {
 }
 
 dnnl::softmax_forward::primitive_desc forward_descriptor(const SoftmaxOptions& options, const MemoryDesc& desc) {
-  return {cpu_engine(), dnnl::prop_kind::forward_training, kind(options), desc, desc, options.axis,
+  return {describing_engine(), dnnl::prop_kind::forward_training, kind(options), desc, desc, options.axis,
           ProgramBuilder::attributes()};
 }
 
 // slot *= 1 / temperature
 void scale(ProgramBuilder& builder, const SoftmaxOptions& options, const MemoryDesc& desc, Slot from, Slot to) {
-  builder.step(dnnl::eltwise_forward::primitive_desc(cpu_engine(), dnnl::prop_kind::forward_inference,
+  builder.step(dnnl::eltwise_forward::primitive_desc(describing_engine(), dnnl::prop_kind::forward_inference,
                                                      dnnl::algorithm::eltwise_linear, desc, desc,
                                                      static_cast<float>(1 / options.temperature), 0.f,
                                                      ProgramBuilder::attributes()),
@@ -138,7 +138,7 @@ PlanPtr softmax_backward(const Signature& signature, const SoftmaxOptions& optio
   const Slot grad = builder.output(0, desc), to = builder.target(grad, inner);
   const Slot out_grad = builder.as(builder.input(0, desc), inner, needed_by(0));
   const Slot output = builder.as(builder.input(1, desc), inner, needed_by(0));
-  builder.step(dnnl::softmax_backward::primitive_desc(cpu_engine(), kind(options), inner, inner, inner, options.axis,
+  builder.step(dnnl::softmax_backward::primitive_desc(describing_engine(), kind(options), inner, inner, inner, options.axis,
                                                       forward_descriptor(options, inner), ProgramBuilder::attributes()),
                {{DNNL_ARG_DIFF_DST, out_grad}, {DNNL_ARG_DST, output}, {DNNL_ARG_DIFF_SRC, to}}, needed_by(0));
   if (options.temperature != 1) scale(builder, options, inner, to, to);

@@ -551,8 +551,8 @@ class FusedLayer:
     def pack(self, inputs: _Tensors, outputs: _Tensors, channels_first: bool = False) -> object | None: ...
 
 def convolution(
-    inputs: _Tensors,
-    outputs: _Tensors,
+    inputs: _Specs,
+    outputs: _Specs,
     *,
     kernel: _Shape,
     stride: _Shape,
@@ -563,8 +563,8 @@ def convolution(
     winograd: bool,
 ) -> object | None: ...
 def convolution_backward(
-    inputs: _Tensors,
-    outputs: _Tensors,
+    inputs: _Specs,
+    outputs: _Specs,
     *,
     kernel: _Shape,
     stride: _Shape,
@@ -575,8 +575,8 @@ def convolution_backward(
     winograd: bool,
 ) -> object | None: ...
 def deconvolution(
-    inputs: _Tensors,
-    outputs: _Tensors,
+    inputs: _Specs,
+    outputs: _Specs,
     *,
     kernel: _Shape,
     stride: _Shape,
@@ -587,8 +587,8 @@ def deconvolution(
     winograd: bool,
 ) -> object | None: ...
 def deconvolution_backward(
-    inputs: _Tensors,
-    outputs: _Tensors,
+    inputs: _Specs,
+    outputs: _Specs,
     *,
     kernel: _Shape,
     stride: _Shape,
@@ -598,11 +598,11 @@ def deconvolution_backward(
     channels_last: bool,
     winograd: bool,
 ) -> object | None: ...
-def fully_connected(inputs: _Tensors, outputs: _Tensors) -> object | None: ...
-def fully_connected_backward(inputs: _Tensors, outputs: _Tensors) -> object | None: ...
+def fully_connected(inputs: _Specs, outputs: _Specs) -> object | None: ...
+def fully_connected_backward(inputs: _Specs, outputs: _Specs) -> object | None: ...
 def matmul(
-    inputs: _Tensors,
-    outputs: _Tensors,
+    inputs: _Specs,
+    outputs: _Specs,
     *,
     batch: int,
     m: int,
@@ -613,8 +613,8 @@ def matmul(
     scaled: bool,
 ) -> object | None: ...
 def dot_backward(
-    inputs: _Tensors,
-    outputs: _Tensors,
+    inputs: _Specs,
+    outputs: _Specs,
     *,
     batch: int,
     m: int,
@@ -625,8 +625,8 @@ def dot_backward(
     scaled: bool,
 ) -> object | None: ...
 def pooling(
-    inputs: _Tensors,
-    outputs: _Tensors,
+    inputs: _Specs,
+    outputs: _Specs,
     *,
     kernel: _Shape,
     stride: _Shape,
@@ -637,8 +637,8 @@ def pooling(
     channels_last: bool = ...,
 ) -> object | None: ...
 def pooling_backward(
-    inputs: _Tensors,
-    outputs: _Tensors,
+    inputs: _Specs,
+    outputs: _Specs,
     *,
     kernel: _Shape,
     stride: _Shape,
@@ -649,8 +649,8 @@ def pooling_backward(
     channels_last: bool = ...,
 ) -> object | None: ...
 def batch_norm(
-    inputs: _Tensors,
-    outputs: _Tensors,
+    inputs: _Specs,
+    outputs: _Specs,
     *,
     axis: int,
     eps: float,
@@ -659,8 +659,8 @@ def batch_norm(
     use_batch_stats: bool,
 ) -> object | None: ...
 def batch_norm_backward(
-    inputs: _Tensors,
-    outputs: _Tensors,
+    inputs: _Specs,
+    outputs: _Specs,
     *,
     axis: int,
     eps: float,
@@ -669,8 +669,8 @@ def batch_norm_backward(
     use_batch_stats: bool,
 ) -> object | None: ...
 def sync_batch_norm(
-    inputs: _Tensors,
-    outputs: _Tensors,
+    inputs: _Specs,
+    outputs: _Specs,
     *,
     axis: int,
     eps: float,
@@ -682,8 +682,8 @@ def sync_batch_norm(
     engine: object = None,
 ) -> object | None: ...
 def sync_batch_norm_backward(
-    inputs: _Tensors,
-    outputs: _Tensors,
+    inputs: _Specs,
+    outputs: _Specs,
     *,
     axis: int,
     eps: float,
@@ -694,29 +694,29 @@ def sync_batch_norm_backward(
     patience: float,
     engine: object = None,
 ) -> object | None: ...
-def layer_norm(inputs: _Tensors, outputs: _Tensors, *, axis: int, eps: float) -> object | None: ...
-def layer_norm_backward(inputs: _Tensors, outputs: _Tensors, *, axis: int, eps: float) -> object | None: ...
-def group_norm(inputs: _Tensors, outputs: _Tensors, *, groups: int, eps: float) -> object | None: ...
-def group_norm_backward(inputs: _Tensors, outputs: _Tensors, *, groups: int, eps: float) -> object | None: ...
+def layer_norm(inputs: _Specs, outputs: _Specs, *, axis: int, eps: float) -> object | None: ...
+def layer_norm_backward(inputs: _Specs, outputs: _Specs, *, axis: int, eps: float) -> object | None: ...
+def group_norm(inputs: _Specs, outputs: _Specs, *, groups: int, eps: float) -> object | None: ...
+def group_norm_backward(inputs: _Specs, outputs: _Specs, *, groups: int, eps: float) -> object | None: ...
 def lrn(
-    inputs: _Tensors, outputs: _Tensors, *, size: int, alpha: float, beta: float, knorm: float
+    inputs: _Specs, outputs: _Specs, *, size: int, alpha: float, beta: float, knorm: float
 ) -> object | None: ...
 def lrn_backward(
-    inputs: _Tensors, outputs: _Tensors, *, size: int, alpha: float, beta: float, knorm: float
+    inputs: _Specs, outputs: _Specs, *, size: int, alpha: float, beta: float, knorm: float
 ) -> object | None: ...
 def softmax(
-    inputs: _Tensors, outputs: _Tensors, *, view: _Shape, axis: int, logarithm: bool, temperature: float
+    inputs: _Specs, outputs: _Specs, *, view: _Shape, axis: int, logarithm: bool, temperature: float
 ) -> object | None: ...
 def softmax_backward(
-    inputs: _Tensors, outputs: _Tensors, *, view: _Shape, axis: int, logarithm: bool, temperature: float
+    inputs: _Specs, outputs: _Specs, *, view: _Shape, axis: int, logarithm: bool, temperature: float
 ) -> object | None: ...
-def cross_entropy(inputs: _Tensors, outputs: _Tensors) -> object | None: ...
-def cross_entropy_backward(inputs: _Tensors, outputs: _Tensors) -> object | None: ...
-def picked_softmax(inputs: _Tensors, outputs: _Tensors) -> object | None: ...
-def picked_softmax_backward(inputs: _Tensors, outputs: _Tensors) -> object | None: ...
+def cross_entropy(inputs: _Specs, outputs: _Specs) -> object | None: ...
+def cross_entropy_backward(inputs: _Specs, outputs: _Specs) -> object | None: ...
+def picked_softmax(inputs: _Specs, outputs: _Specs) -> object | None: ...
+def picked_softmax_backward(inputs: _Specs, outputs: _Specs) -> object | None: ...
 def softmax_output_backward(
-    inputs: _Tensors,
-    outputs: _Tensors,
+    inputs: _Specs,
+    outputs: _Specs,
     *,
     rows: int,
     classes: int,
@@ -726,14 +726,14 @@ def softmax_output_backward(
     label_is_distribution: bool,
     normalization: str,
 ) -> object | None: ...
-def attention_scores(inputs: _Tensors, outputs: _Tensors, *, heads: int, parts: int) -> object | None: ...
+def attention_scores(inputs: _Specs, outputs: _Specs, *, heads: int, parts: int) -> object | None: ...
 def attention_scores_backward(
-    inputs: _Tensors, outputs: _Tensors, *, heads: int, parts: int
+    inputs: _Specs, outputs: _Specs, *, heads: int, parts: int
 ) -> object | None: ...
-def attention_values(inputs: _Tensors, outputs: _Tensors, *, heads: int, parts: int) -> object | None: ...
+def attention_values(inputs: _Specs, outputs: _Specs, *, heads: int, parts: int) -> object | None: ...
 def attention_values_backward(
-    inputs: _Tensors, outputs: _Tensors, *, heads: int, parts: int
+    inputs: _Specs, outputs: _Specs, *, heads: int, parts: int
 ) -> object | None: ...
 def threads() -> int: ...
 def onednn_version() -> str: ...
-def fused_attention(inputs: _Tensors, outputs: _Tensors, *, heads: int, scale: float) -> object | None: ...
+def fused_attention(inputs: _Specs, outputs: _Specs, *, heads: int, scale: float) -> object | None: ...

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mx_operators_cpu.library import native
-from mx_operators_cpu.signature import channels_last, filled, native_floats, tensors
+from mx_operators_cpu.signature import channels_last, filled, native_floats
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
@@ -44,7 +44,7 @@ def supported(call: KernelCall) -> bool:
 def pooling(call: KernelCall) -> object:
     """data -> output."""
     window = _window(call, call.inputs[0].shape, call.outputs[0].shape)
-    return native.pooling(tensors(call.inputs), tensors(call.outputs), **window)
+    return native.pooling(call.inputs, call.outputs, **window)
 
 
 def unread(call: KernelCall) -> frozenset[int]:
@@ -56,4 +56,4 @@ def unread(call: KernelCall) -> frozenset[int]:
 def pooling_backward(call: KernelCall) -> object:
     """out_grad, data, output -> data_grad."""
     window = _window(call, call.inputs[1].shape, call.inputs[0].shape)
-    return native.pooling_backward(tensors(call.inputs), tensors(call.outputs), **window)
+    return native.pooling_backward(call.inputs, call.outputs, **window)

@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from mx_operators_cpu.library import native
-from mx_operators_cpu.signature import native_floats, plain, tensors
+from mx_operators_cpu.signature import native_floats, plain
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
@@ -29,8 +29,8 @@ def _along_axis(call: KernelCall, *, logarithm: bool, backward: bool, sign: floa
     shape = call.outputs[0].shape or (1,)
     make = native.softmax_backward if backward else native.softmax
     return make(
-        tensors(call.inputs),
-        tensors(call.outputs),
+        call.inputs,
+        call.outputs,
         view=shape,
         axis=p.axis % len(shape),
         logarithm=logarithm,
@@ -80,8 +80,8 @@ def _activation_view(call: KernelCall) -> Shape:
 def softmax_activation(call: KernelCall) -> object:
     """data -> output."""
     return native.softmax(
-        tensors(call.inputs),
-        tensors(call.outputs),
+        call.inputs,
+        call.outputs,
         view=_activation_view(call),
         axis=1,
         logarithm=False,
@@ -92,8 +92,8 @@ def softmax_activation(call: KernelCall) -> object:
 def softmax_activation_backward(call: KernelCall) -> object:
     """out_grad, output -> data_grad."""
     return native.softmax_backward(
-        tensors(call.inputs),
-        tensors(call.outputs),
+        call.inputs,
+        call.outputs,
         view=_activation_view(call),
         axis=1,
         logarithm=False,
@@ -114,8 +114,8 @@ def _output_view(call: KernelCall, shape: Shape) -> Shape:
 def softmax_output(call: KernelCall) -> object:
     """data, label -> output; the label is not read."""
     return native.softmax(
-        tensors(call.inputs),
-        tensors(call.outputs),
+        call.inputs,
+        call.outputs,
         view=_output_view(call, call.outputs[0].shape),
         axis=1,
         logarithm=False,
@@ -131,8 +131,8 @@ def softmax_output_backward(call: KernelCall) -> object:
     label, output = (t.shape for t in call.inputs)
     rows, classes, inner = _output_view(call, output)
     return native.softmax_output_backward(
-        tensors(call.inputs),
-        tensors(call.outputs),
+        call.inputs,
+        call.outputs,
         rows=rows,
         classes=classes,
         inner=inner,
@@ -145,23 +145,21 @@ def softmax_output_backward(call: KernelCall) -> object:
 
 def cross_entropy(call: KernelCall) -> object:
     """data, label -> loss."""
-    return native.cross_entropy(tensors(call.inputs), tensors(call.outputs))
+    return native.cross_entropy(call.inputs, call.outputs)
 
 
 def cross_entropy_backward(call: KernelCall) -> object:
     """out_grad, data, label -> data_grad."""
-    return native.cross_entropy_backward(tensors(call.inputs), tensors(call.outputs))
+    return native.cross_entropy_backward(call.inputs, call.outputs)
 
 
 def picked(call: KernelCall) -> object:
     """data, label -> logarithms, probabilities."""
     specs = (*call.inputs, *call.outputs)
-    return native.picked_softmax(tensors(call.inputs), tensors(call.outputs)) if plain(*specs) else None
+    return native.picked_softmax(call.inputs, call.outputs) if plain(*specs) else None
 
 
 def picked_backward(call: KernelCall) -> object:
     """out_grad, label, probabilities -> data_grad."""
     specs = (*call.inputs, *call.outputs)
-    return (
-        native.picked_softmax_backward(tensors(call.inputs), tensors(call.outputs)) if plain(*specs) else None
-    )
+    return native.picked_softmax_backward(call.inputs, call.outputs) if plain(*specs) else None

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mx_operators_cpu.library import native
-from mx_operators_cpu.signature import tensors
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
@@ -15,4 +14,4 @@ if TYPE_CHECKING:
 def fused_attention(call: KernelCall) -> object:
     """query, key, value -> output."""
     p: Any = call.params
-    return native.fused_attention(tensors(call.inputs), tensors(call.outputs), heads=p.heads, scale=p.scale)
+    return native.fused_attention(call.inputs, call.outputs, heads=p.heads, scale=p.scale)

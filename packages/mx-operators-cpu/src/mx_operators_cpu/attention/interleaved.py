@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mx_operators_cpu.library import native
-from mx_operators_cpu.signature import tensors
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
@@ -19,19 +18,19 @@ def _parts(call: KernelCall) -> dict[str, int]:
 
 def scores(call: KernelCall) -> object:
     """Queries times keys, scaled."""
-    return native.attention_scores(tensors(call.inputs), tensors(call.outputs), **_parts(call))
+    return native.attention_scores(call.inputs, call.outputs, **_parts(call))
 
 
 def scores_backward(call: KernelCall) -> object:
     """Gradients of queries and keys; that of the values is zero."""
-    return native.attention_scores_backward(tensors(call.inputs), tensors(call.outputs), **_parts(call))
+    return native.attention_scores_backward(call.inputs, call.outputs, **_parts(call))
 
 
 def values(call: KernelCall) -> object:
     """Attention times values."""
-    return native.attention_values(tensors(call.inputs), tensors(call.outputs), **_parts(call))
+    return native.attention_values(call.inputs, call.outputs, **_parts(call))
 
 
 def values_backward(call: KernelCall) -> object:
     """Gradients of values and attention; those of queries and keys are zero."""
-    return native.attention_values_backward(tensors(call.inputs), tensors(call.outputs), **_parts(call))
+    return native.attention_values_backward(call.inputs, call.outputs, **_parts(call))

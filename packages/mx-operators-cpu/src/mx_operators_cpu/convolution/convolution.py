@@ -10,7 +10,7 @@ from mx_core import dtypes
 from mx_operators_cpu.composite import Composite, same, traced
 from mx_operators_cpu.library import native
 from mx_operators_cpu.settings import winograd_allowed
-from mx_operators_cpu.signature import channels_last, filled, tensors
+from mx_operators_cpu.signature import channels_last, filled
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
@@ -70,7 +70,7 @@ def _through_float64(
 
 
 def _gradients(call: KernelCall, make: Callable[..., object | None], window: dict[str, Any]) -> object | None:
-    plan = make(tensors(call.inputs[:3]), tensors(call.outputs), **window)
+    plan = make(call.inputs[:3], call.outputs, **window)
     if plan is None and call.inputs[0].dtype == _FLOAT:
         return _through_float64(call, make, window)
     return plan  # narrower types come again, in float32
@@ -78,7 +78,7 @@ def _gradients(call: KernelCall, make: Callable[..., object | None], window: dic
 
 def convolution(call: KernelCall) -> object:
     """data, weight[, bias] -> output."""
-    return native.convolution(tensors(call.inputs), tensors(call.outputs), **window_of(call))
+    return native.convolution(call.inputs, call.outputs, **window_of(call))
 
 
 def convolution_backward(call: KernelCall) -> object:
@@ -89,7 +89,7 @@ def convolution_backward(call: KernelCall) -> object:
 def deconvolution(call: KernelCall) -> object:
     """data, weight[, bias] -> output."""
     window = _transposed_window(call, call.inputs[0].shape, call.outputs[0].shape)
-    return native.deconvolution(tensors(call.inputs), tensors(call.outputs), **window)
+    return native.deconvolution(call.inputs, call.outputs, **window)
 
 
 def deconvolution_backward(call: KernelCall) -> object:

@@ -7,7 +7,6 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from mx_operators_cpu.library import native
-from mx_operators_cpu.signature import tensors
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
@@ -18,12 +17,12 @@ Shape = tuple[int, ...]
 
 def fully_connected(call: KernelCall) -> object:
     """data, weight[, bias] -> output."""
-    return native.fully_connected(tensors(call.inputs), tensors(call.outputs))
+    return native.fully_connected(call.inputs, call.outputs)
 
 
 def fully_connected_backward(call: KernelCall) -> object:
     """out_grad, data, weight -> data_grad, weight_grad[, bias_grad]."""
-    return native.fully_connected_backward(tensors(call.inputs[:3]), tensors(call.outputs))
+    return native.fully_connected_backward(call.inputs[:3], call.outputs)
 
 
 def _dot_sizes(call: KernelCall, lhs: Shape, rhs: Shape) -> dict[str, Any]:
@@ -38,13 +37,13 @@ def _dot_sizes(call: KernelCall, lhs: Shape, rhs: Shape) -> dict[str, Any]:
 def dot(call: KernelCall) -> object:
     """lhs, rhs -> output: sums over the last axis of lhs (first, if transposed) and the first of rhs."""
     sizes = _dot_sizes(call, call.inputs[0].shape, call.inputs[1].shape)
-    return native.matmul(tensors(call.inputs), tensors(call.outputs), **sizes)
+    return native.matmul(call.inputs, call.outputs, **sizes)
 
 
 def dot_backward(call: KernelCall) -> object:
     """out_grad, lhs, rhs -> lhs_grad, rhs_grad."""
     sizes = _dot_sizes(call, call.inputs[1].shape, call.inputs[2].shape)
-    return native.dot_backward(tensors(call.inputs), tensors(call.outputs), **sizes)
+    return native.dot_backward(call.inputs, call.outputs, **sizes)
 
 
 def _matrices(call: KernelCall, scaled: bool) -> object:
@@ -52,8 +51,8 @@ def _matrices(call: KernelCall, scaled: bool) -> object:
     lhs, rhs = call.inputs[0].shape, call.inputs[1].shape
     rows, depth = (lhs[-1], lhs[-2]) if p.transpose_a else (lhs[-2], lhs[-1])
     return native.matmul(
-        tensors(call.inputs),
-        tensors(call.outputs),
+        call.inputs,
+        call.outputs,
         batch=prod(lhs[:-2]),
         m=rows,
         k=depth,

@@ -10,7 +10,7 @@ from mx_core import dtypes, services
 from mx_core.errors import PluginError
 from mx_operators_cpu.library import native
 from mx_operators_cpu.settings import sync_timeout
-from mx_operators_cpu.signature import native_floats, tensors
+from mx_operators_cpu.signature import native_floats
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
@@ -35,7 +35,7 @@ def batch_norm(call: KernelCall) -> object:
     if p.output_mean_var:  # another form of the variance
         return None
     options = _batch(call, len(call.inputs[0].shape))
-    return native.batch_norm(tensors(call.inputs), tensors(call.outputs), **options)
+    return native.batch_norm(call.inputs, call.outputs, **options)
 
 
 def batch_norm_backward(call: KernelCall) -> object:
@@ -44,7 +44,7 @@ def batch_norm_backward(call: KernelCall) -> object:
     if p.output_mean_var:
         return None
     options = _batch(call, len(call.inputs[1].shape))
-    return native.batch_norm_backward(tensors(call.inputs), tensors(call.outputs), **options)
+    return native.batch_norm_backward(call.inputs, call.outputs, **options)
 
 
 def _joint(call: KernelCall, options: dict[str, Any], direction: str) -> dict[str, Any] | None:
@@ -78,11 +78,7 @@ def sync_batch_norm(call: KernelCall) -> object:
     if joint is None:
         return batch_norm(call)
     p: Any = call.params
-    return (
-        None
-        if p.output_mean_var
-        else native.sync_batch_norm(tensors(call.inputs), tensors(call.outputs), **joint)
-    )
+    return None if p.output_mean_var else native.sync_batch_norm(call.inputs, call.outputs, **joint)
 
 
 def sync_batch_norm_backward(call: KernelCall) -> object:
@@ -93,37 +89,35 @@ def sync_batch_norm_backward(call: KernelCall) -> object:
     p: Any = call.params
     if p.output_mean_var:
         return None
-    return native.sync_batch_norm_backward(tensors(call.inputs), tensors(call.outputs), **joint)
+    return native.sync_batch_norm_backward(call.inputs, call.outputs, **joint)
 
 
 def layer_norm(call: KernelCall) -> object:
     """data, gamma, beta -> output, mean, std."""
     p: Any = call.params
     rank = len(call.inputs[0].shape)
-    return native.layer_norm(tensors(call.inputs), tensors(call.outputs), axis=p.axis % rank, eps=p.eps)
+    return native.layer_norm(call.inputs, call.outputs, axis=p.axis % rank, eps=p.eps)
 
 
 def layer_norm_backward(call: KernelCall) -> object:
     """out_grad, data, gamma, mean, std -> data_grad, gamma_grad, beta_grad."""
     p: Any = call.params
     rank = len(call.inputs[1].shape)
-    return native.layer_norm_backward(
-        tensors(call.inputs), tensors(call.outputs), axis=p.axis % rank, eps=p.eps
-    )
+    return native.layer_norm_backward(call.inputs, call.outputs, axis=p.axis % rank, eps=p.eps)
 
 
 def group_norm(call: KernelCall) -> object:
     """data, gamma, beta -> output, mean, std."""
     p: Any = call.params
     groups = call.inputs[1].shape[0]
-    return native.group_norm(tensors(call.inputs), tensors(call.outputs), groups=groups, eps=p.eps)
+    return native.group_norm(call.inputs, call.outputs, groups=groups, eps=p.eps)
 
 
 def group_norm_backward(call: KernelCall) -> object:
     """out_grad, data, gamma, mean, std -> data_grad, gamma_grad, beta_grad."""
     p: Any = call.params
     groups = call.inputs[2].shape[0]
-    return native.group_norm_backward(tensors(call.inputs), tensors(call.outputs), groups=groups, eps=p.eps)
+    return native.group_norm_backward(call.inputs, call.outputs, groups=groups, eps=p.eps)
 
 
 def _lrn(call: KernelCall) -> dict[str, Any]:
@@ -133,9 +127,9 @@ def _lrn(call: KernelCall) -> dict[str, Any]:
 
 def lrn(call: KernelCall) -> object:
     """data -> output, tmp_norm."""
-    return native.lrn(tensors(call.inputs), tensors(call.outputs), **_lrn(call))
+    return native.lrn(call.inputs, call.outputs, **_lrn(call))
 
 
 def lrn_backward(call: KernelCall) -> object:
     """out_grad, data, tmp_norm -> data_grad."""
-    return native.lrn_backward(tensors(call.inputs), tensors(call.outputs), **_lrn(call))
+    return native.lrn_backward(call.inputs, call.outputs, **_lrn(call))
