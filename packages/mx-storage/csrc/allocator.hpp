@@ -54,7 +54,7 @@ std::unique_ptr<Allocator> make_direct_allocator();
 std::unique_ptr<Allocator> make_best_fit_allocator();
 // Buckets of rounded sizes.
 std::unique_ptr<Allocator> make_bucket_allocator(const Rounding& rounding);
-// Size classes with thread caches up to 1 MiB, recycled mappings beyond.
+// Size classes with thread caches below 1 MiB, recycled mappings from there on.
 std::unique_ptr<Allocator> make_pooled_allocator();
 
 }  // namespace mx::storage

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks above 1 MiB: whole pages, mapped one by one and recycled by best fit.  A free block serves
+// Blocks from 1 MiB on: whole pages, mapped one by one and recycled by best fit.  A free block serves
 // a request when at most an eighth of it would be lost.  Each thread keeps the last few it freed for its next
 // requests of the same size; they go back to the pool when a request finds nothing else.
 //

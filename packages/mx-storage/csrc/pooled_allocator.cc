@@ -10,7 +10,7 @@ namespace {
 class PooledAllocator final : public Allocator {
  public:
   void* alloc(size_t bytes) noexcept override {
-    if (bytes > kSmallLimit) return large_.alloc(bytes, small_.footprint());
+    if (is_large(bytes)) return large_.alloc(bytes, small_.footprint());
     if (void* data = small_.take(bytes)) return data;
     const size_t size = class_bytes(class_of(bytes));
     make_room(size);
@@ -19,14 +19,14 @@ class PooledAllocator final : public Allocator {
     return data;
   }
   void free(void* data, size_t bytes) noexcept override {
-    if (bytes > kSmallLimit) {
+    if (is_large(bytes)) {
       large_.free(data, bytes);
     } else {
       small_.put(data, bytes);
     }
   }
   void direct_free(void* data, size_t bytes) noexcept override {
-    if (bytes > kSmallLimit) {
+    if (is_large(bytes)) {
       large_.direct_free(data);
     } else {
       small_.shrank(class_bytes(class_of(bytes)));
@@ -47,6 +47,9 @@ class PooledAllocator final : public Allocator {
   }
 
  private:
+  // One of 1 MiB has pages of its own, too, so that it can be shared.
+  static bool is_large(size_t bytes) noexcept { return bytes >= kSmallLimit; }
+
   // Small blocks go on growing while large ones lie idle: those are given back first.
   void make_room(size_t size) noexcept {
     const uint64_t wanted = small_.footprint() + size, bound = large_.bound();

@@ -34,9 +34,8 @@ bool map_here(void* data, size_t bytes, int kind, int file, uint64_t offset) noe
   return false;
 }
 
-void give_back(int file, uint64_t offset, size_t bytes) noexcept {
-  ::fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes));
-}
+// The file's offsets as addresses, for what hands out parts of memory that it never touches.
+void* as_address(uint64_t offset) noexcept { return reinterpret_cast<void*>(offset); }
 
 }  // namespace
 
@@ -50,8 +49,8 @@ bool SharedPages::open() noexcept {
   const int file = ::memfd_create("mx_storage", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   struct stat found {};
   if (file < 0) return false;
-  if (::fstat(file, &found) != 0 || ::ftruncate(file, static_cast<off_t>(kSpan)) != 0 ||
-      ::fcntl(file, F_ADD_SEALS, kSeals) != 0) {
+  if (::fstat(file, &found) != 0 || ::ftruncate(file, static_cast<off_t>(span_)) != 0 ||
+      ::fcntl(file, F_ADD_SEALS, kSeals) != 0 || !free_all()) {
     ::close(file);
     return false;
   }
@@ -60,47 +59,62 @@ bool SharedPages::open() noexcept {
   return true;
 }
 
+// But for the first huge page: no address is NULL.
+bool SharedPages::free_all() noexcept {
+  try {
+    free_ = BestFit();
+    free_.add(as_address(kHugePage), span_ - kHugePage);
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 mx_segment SharedPages::file() noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return {sizeof(mx_segment), open() ? file_ : -1, kSpan, inode_, 0};
+  return {sizeof(mx_segment), open() ? file_ : -1, span_, inode_, 0};
 }
 
 int64_t SharedPages::share(void* data, size_t bytes) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = places_.find(data);
   if (found != places_.end()) return static_cast<int64_t>(found->second.offset);
-  const uint64_t taken = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-  if (!open() || taken > kSpan - used_) return -1;
-  const Place place{used_, bytes};
+  if (!open()) return -1;
+  const size_t taken = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  Place place{0, bytes};
   try {
+    place.offset = reinterpret_cast<uint64_t>(free_.take(taken));
+    if (place.offset == 0) return -1;
     places_.emplace(data, place);
   } catch (...) {  // no memory for the entry
+    if (place.offset != 0) free_.give(as_address(place.offset));
     return -1;
   }
   if (!put(data, place)) {
-    places_.erase(data);
+    forget_place(places_.find(data));
     return -1;
   }
-  used_ += taken;
   return static_cast<int64_t>(place.offset);
 }
 
 bool SharedPages::put(void* data, const Place& place) noexcept {
   // A page that cannot be had later would end the process.
-  if (::fallocate(file_, 0, static_cast<off_t>(place.offset), static_cast<off_t>(place.bytes)) != 0 ||
-      !write_all(file_, static_cast<const char*>(data), place.bytes, place.offset) ||
-      !map_here(data, place.bytes, MAP_SHARED, file_, place.offset)) {
-    give_back(file_, place.offset, place.bytes);
-    return false;
-  }
-  return true;
+  return ::fallocate(file_, 0, static_cast<off_t>(place.offset), static_cast<off_t>(place.bytes)) == 0 &&
+         write_all(file_, static_cast<const char*>(data), place.bytes, place.offset) &&
+         map_here(data, place.bytes, MAP_SHARED, file_, place.offset);
 }
 
 void SharedPages::forget(void* data) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = places_.find(data);
-  if (found == places_.end()) return;
-  give_back(file_, found->second.offset, found->second.bytes);
+  if (found != places_.end()) forget_place(found);
+}
+
+void SharedPages::forget_place(Places::iterator found) noexcept {
+  const auto [offset, bytes] = found->second;
+  constexpr int kHole = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  ::fallocate(file_, kHole, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  free_.give(as_address(offset));
   places_.erase(found);
 }
 
@@ -117,7 +131,6 @@ void SharedPages::unlock_after_fork() noexcept {
     places_.clear();
     if (file_ >= 0) ::close(file_);
     file_ = -1;
-    used_ = 0;
   }
   mutex_.unlock();
 }

@@ -10,7 +10,7 @@
 namespace mx::storage {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kSmallLimit = size_t{1} << 20;  // larger blocks are mapped, not classed
+constexpr size_t kSmallLimit = size_t{1} << 20;  // of the largest class
 constexpr uint32_t kClasses = 52;                // 64, 128, 192, 256, then 48 steps up to 1 MiB
 
 inline uint32_t class_of(size_t bytes) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks up to 1 MiB.  Each thread keeps a few free blocks of each size class; a central pool
+// Blocks below 1 MiB.  Each thread keeps a few free blocks of each size class; a central pool
 // serves the caches in batches, so that a thread which allocates and frees at a steady pace, or a
 // pair of threads of which one allocates what the other frees, seldom meets the central lock.
 //

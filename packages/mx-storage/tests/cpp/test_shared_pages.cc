@@ -69,6 +69,20 @@ void a_block_stays_where_it_is_and_others_see_it() {
   manager.table()->free(&manager, &block);
 }
 
+void the_least_block_that_can_be_shared_has_a_mebibyte() {
+  Manager manager(PoolType::kPooled);
+  const Other other(manager);
+  const mx_block block = alloc(manager, 1 << 20), smaller = alloc(manager, (1 << 20) - 1);
+  std::memset(block.data, 6, 1 << 20);
+  CHECK(other.at(segment_of(manager, block.data))[(1 << 20) - 1] == 6);
+  mx_segment segment{};
+  mx_error error{};
+  const mx_shared_api* table = manager.sharing_table();
+  CHECK(table->segment(table->self, smaller.data, &segment, &error) == MX_ERROR_VALUE);
+  manager.table()->free(&manager, &smaller);
+  manager.table()->free(&manager, &block);
+}
+
 void a_recycled_block_is_shared_and_one_that_is_given_back_is_gone() {
   Manager manager(PoolType::kPooled);
   const Other other(manager);
@@ -86,7 +100,7 @@ void a_recycled_block_is_shared_and_one_that_is_given_back_is_gone() {
   block = alloc(manager, kBytes);
   std::memset(block.data, 3, kBytes);
   const mx_segment again = segment_of(manager, block.data);
-  CHECK(again.offset != place.offset && other.at(again)[100] == 3 && other.at(place)[100] == 0);
+  CHECK(other.at(again)[100] == 3);
   manager.table()->free(&manager, &block);
   manager.table()->release_all(&manager, kCpu);
   CHECK(other.at(again)[100] == 0);
@@ -113,6 +127,56 @@ void other_memory_is_refused() {
     Manager without(type);
     CHECK(without.sharing_table() == nullptr);
   }
+}
+
+// Whole pages of the process.
+class Pages {
+ public:
+  explicit Pages(size_t bytes) : bytes_(bytes) {
+    data_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(data_ != MAP_FAILED);
+  }
+  Pages(const Pages&) = delete;
+  ~Pages() { munmap(data_, bytes_); }
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  const size_t bytes_;
+  void* data_;
+};
+
+// Parts of the file that are given back serve others: more goes through it than it has room for.
+void a_file_is_never_used_up() {
+  constexpr size_t kMiB = 1 << 20, kSpan = 32 * kMiB;
+  SharedPages shared(kSpan);
+  CHECK(shared.file().bytes == kSpan);
+  for (size_t through = 0, turn = 0; through < 8 * kSpan; ++turn) {
+    const Pages first((1 + turn % 7) * kMiB), second(5 * kMiB);
+    std::memset(first.data(), static_cast<int>(turn % 100), first.bytes());
+    const int64_t one = shared.share(first.data(), first.bytes()), two = shared.share(second.data(), second.bytes());
+    CHECK(one >= 0 && two >= 0);
+    CHECK(one + static_cast<int64_t>(first.bytes()) <= two || two + static_cast<int64_t>(second.bytes()) <= one);
+    CHECK(static_cast<const char*>(first.data())[first.bytes() - 1] == static_cast<char>(turn % 100));
+    CHECK(static_cast<const char*>(second.data())[0] == 0);  // nothing of what was there before
+    shared.forget(first.data());
+    shared.forget(second.data());
+    through += first.bytes() + second.bytes();
+  }
+}
+
+void a_file_that_is_full_refuses() {
+  constexpr size_t kMiB = 1 << 20;
+  SharedPages shared(8 * kMiB);
+  const Pages large(7 * kMiB), fits(6 * kMiB), more(kMiB);
+  CHECK(shared.share(large.data(), large.bytes()) == -1);
+  CHECK(shared.share(fits.data(), fits.bytes()) >= 0);
+  CHECK(shared.share(more.data(), more.bytes()) == -1);
+  std::memset(more.data(), 1, kMiB);  // it stays as it was
+  shared.forget(fits.data());
+  CHECK(shared.share(more.data(), more.bytes()) >= 0);
+  CHECK(static_cast<const char*>(more.data())[kMiB - 1] == 1);
+  shared.forget(more.data());
 }
 
 void threads_share_at_once() {
@@ -168,8 +232,11 @@ void a_child_has_its_own() {
 
 int main() {
   a_block_stays_where_it_is_and_others_see_it();
+  the_least_block_that_can_be_shared_has_a_mebibyte();
   a_recycled_block_is_shared_and_one_that_is_given_back_is_gone();
   other_memory_is_refused();
+  a_file_is_never_used_up();
+  a_file_that_is_full_refuses();
   threads_share_at_once();
   a_child_has_its_own();
 }
