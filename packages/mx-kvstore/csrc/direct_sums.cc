@@ -19,7 +19,7 @@ constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kPrivate = -1, kNone = -2;  // places: where others cannot see it, and of no target
 
 bool is_large(const Item& item) noexcept {
-  return item.kind == Kind::kSum && item.bytes > kLeast && can_sum(item.dtype);
+  return item.kind == Kind::kSum && item.bytes >= kLeast && can_sum(item.dtype);
 }
 
 void tell_places(const Neighbours& neighbours, const Item& item, int64_t* row) {

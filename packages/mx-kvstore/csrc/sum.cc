@@ -97,7 +97,9 @@ void sum_plainly(const Range& range) {
 
 #if defined(__x86_64__)
 
-constexpr int64_t kLine = 64;  // bytes: of a cache line, and of two registers
+constexpr int64_t kLine = 64;    // bytes of a cache line
+constexpr int64_t kBlock = 256;  // bytes that are added at once
+constexpr int64_t kAhead = 1024; // bytes that are fetched before they are added
 
 // A register of each type that is added in itself.
 MX_KV_AVX2 MX_KV_INLINE __m256i plus(__m256i a, __m256i b, float) {
@@ -115,30 +117,35 @@ MX_KV_AVX2 MX_KV_INLINE __m256i load(const void* from) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
 }
 
-// Whole lines that are added in registers and stored at once; past the caches only to addresses of whole registers.
+// Has the next block brought into a cache, if there is one.
+MX_KV_AVX2 MX_KV_INLINE void fetch(const char* block) {
+  for (int64_t at = 0; at < kBlock; at += kLine) _mm_prefetch(block + at, _MM_HINT_NTA);
+}
+
+// Blocks of kBlock bytes that are added in registers, and stored to one target after the other; past the caches only to
+// addresses of whole registers.  Processors do not look ahead far enough in several arrays while others are written.
 template <class T, size_t kSources>
-MX_KV_AVX2 void sum_lines(const Range& range) {
+MX_KV_AVX2 void sum_blocks(const Range& range) {
+  constexpr int64_t kRegister = 32, kRegisters = kBlock / kRegister;
   const size_t sources = kSources == 0 ? range.n_sources : kSources;
-  constexpr int64_t half = kLine / 2;
   const int64_t end = range.end * static_cast<int64_t>(sizeof(T));
-  for (int64_t at = range.begin * static_cast<int64_t>(sizeof(T)); at < end; at += kLine) {
+  for (int64_t at = range.begin * static_cast<int64_t>(sizeof(T)); at < end; at += kBlock) {
     const char* from = static_cast<const char*>(range.sources[0]) + at;
-    __m256i low = load(from), high = load(from + half);
+    fetch(from + kAhead);
+    __m256i total[kRegisters];
+    for (int64_t j = 0; j < kRegisters; ++j) total[j] = load(from + j * kRegister);
     for (size_t i = 1; i < sources; ++i) {
       from = static_cast<const char*>(range.sources[i]) + at;
-      low = plus(low, load(from), T{});
-      high = plus(high, load(from + half), T{});
+      fetch(from + kAhead);
+      for (int64_t j = 0; j < kRegisters; ++j) total[j] = plus(total[j], load(from + j * kRegister), T{});
     }
-    size_t i = 0;
-    for (; i < range.cached; ++i) {
-      char* const to = static_cast<char*>(range.targets[i]) + at;
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), low);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + half), high);
-    }
-    for (; i < range.n_targets; ++i) {
-      char* const to = static_cast<char*>(range.targets[i]) + at;
-      _mm256_stream_si256(reinterpret_cast<__m256i*>(to), low);
-      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + half), high);
+    for (size_t i = 0; i < range.n_targets; ++i) {
+      auto* const to = reinterpret_cast<__m256i*>(static_cast<char*>(range.targets[i]) + at);
+      if (i < range.cached) {
+        for (int64_t j = 0; j < kRegisters; ++j) _mm256_storeu_si256(to + j, total[j]);
+      } else {
+        for (int64_t j = 0; j < kRegisters; ++j) _mm256_stream_si256(to + j, total[j]);
+      }
     }
   }
 }
@@ -151,15 +158,15 @@ MX_KV_AVX2 void sum_by_avx2(Range range) {
         range.cached = range.n_targets;
       }
     }
-    Range lines = range;
-    constexpr int64_t per_line = kLine / static_cast<int64_t>(sizeof(T));
-    lines.end = range.begin + (range.end - range.begin) / per_line * per_line;
+    Range blocks = range;
+    constexpr int64_t per_block = kBlock / static_cast<int64_t>(sizeof(T));
+    blocks.end = range.begin + (range.end - range.begin) / per_block * per_block;
     switch (range.n_sources) {
-      case 1: sum_lines<T, 1>(lines); break;
-      case 2: sum_lines<T, 2>(lines); break;
-      default: sum_lines<T, 0>(lines); break;
+      case 1: sum_blocks<T, 1>(blocks); break;
+      case 2: sum_blocks<T, 2>(blocks); break;
+      default: sum_blocks<T, 0>(blocks); break;
     }
-    range.begin = lines.end;
+    range.begin = blocks.end;
   }
   if (range.begin < range.end) sum_tiles<T>(range);
 }
