@@ -19,7 +19,7 @@ from mx_core import dtypes
 from mx_core.errors import SettingError
 from mx_kvstore_mpi import links, settings
 from mx_kvstore_mpi.errors import ProtocolError
-from mx_kvstore_mpi.links import Network, _links, _Meeting, wanted
+from mx_kvstore_mpi.links import Network, _links, _Meeting, own_address, wanted
 from mx_kvstore_mpi.protocol import connect
 
 HERE = Network("secret", "test 1", "127.0.0.1", "127.0.0.1", 1)
@@ -114,6 +114,23 @@ def test_which_transport_is_wanted(monkeypatch: pytest.MonkeyPatch, tmp_path: An
     monkeypatch.setenv("MX_KVSTORE_TRANSPORT", "udp")
     with pytest.raises(SettingError, match="expected tcp or mpi, got 'udp'"):
         settings.transport()
+
+
+def test_the_interface_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MX_KVSTORE_INTERFACE", "DMLC_INTERFACE"):
+        monkeypatch.delenv(name, raising=False)
+    assert own_address("10.0.0.1") == "10.0.0.1"
+    monkeypatch.setenv("DMLC_INTERFACE", "lo")
+    assert own_address("10.0.0.1") == "127.0.0.1"
+    monkeypatch.setenv("MX_KVSTORE_INTERFACE", "none9")
+    with pytest.raises(SettingError, match="one of lo.*got 'none9': No such device"):
+        own_address("10.0.0.1")
+
+
+def test_an_interface_that_is_not_there_ends_the_job(start: Any) -> None:
+    job = start("import mx\nmx.kv.create('dist_sync')", 2, MX_KVSTORE_INTERFACE="none9", **BY_TCP)
+    assert job.wait() != 0
+    assert "got 'none9'" in job.text
 
 
 SUMS = """

@@ -9,10 +9,12 @@ it adds. Both sides of a connection prove that they know the job's secret, as at
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import ipaddress
 import logging
 import os
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from mx_core import dtypes
-from mx_core.errors import MXNetError
+from mx_core.errors import MXNetError, SettingError
 from mx_kvstore.arrays import Values
 from mx_kvstore.exchange import Links
 from mx_kvstore_mpi import settings
@@ -43,6 +45,8 @@ _FAST = ("/sys/class/infiniband", "/sys/class/cxi")
 _USES = ("terms", "sums")
 #: bytes of a text with a worker's address and port
 _ADDRESS = 64
+#: asks Linux for the address of an interface; where that is in the answer
+_SIOCGIFADDR, _ANSWER = 0x8915, slice(20, 24)
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class Network:
     job : str
         Name of the job and of this start of it.
     address : str
-        This host's, on its way to the hub.
+        Of this host, where others reach it.
     hub : str
         The hub's host, as this process reaches it.
     hosts : int
@@ -68,6 +72,28 @@ class Network:
     address: str
     hub: str
     hosts: int
+
+
+def own_address(towards_hub: str) -> str:
+    """This host's address for other workers: that of the interface that was chosen, or the one on the way to the hub.
+
+    Raises
+    ------
+    SettingError  this host has no such interface, or it has no IPv4 address
+    """
+    name = settings.interface()
+    if not name:
+        return towards_hub
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            answer = fcntl.ioctl(probe, _SIOCGIFADDR, struct.pack("256s", name.encode()))
+        except OSError as error:
+            names = ", ".join(each for _, each in socket.if_nameindex())
+            raise SettingError(
+                f"[MX_KVSTORE_INTERFACE] expected an interface with an IPv4 address, one of {names}, got {name!r}: "
+                f"{error.strerror}"
+            ) from None
+    return socket.inet_ntoa(answer[_ANSWER])
 
 
 def wanted(network: Network | None) -> bool:
@@ -135,7 +161,8 @@ class _Meeting:
     def __init__(self, network: Network, rank: int, workers: int) -> None:
         self._network, self._rank, self._workers = network, rank, workers
         here = network.address
-        everywhere = network.hosts > 1 and _is_loopback(here)  # other hosts do not reach it there
+        # Other hosts do not reach it there.
+        everywhere = network.hosts > 1 and _is_loopback(here) and not settings.interface()
         family = socket.AF_INET6 if ":" in here else socket.AF_INET
         backlog = len(_USES) * workers
         self._listener = socket.create_server(("" if everywhere else here, 0), family=family, backlog=backlog)

@@ -21,7 +21,7 @@ from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
 from mx_kvstore_mpi.faults import Fault
 from mx_kvstore_mpi.hub import BEAT, SILENCE
 from mx_kvstore_mpi.job import Job
-from mx_kvstore_mpi.links import Network
+from mx_kvstore_mpi.links import Network, own_address
 from mx_kvstore_mpi.protocol import Channel, connect, framed
 from mx_kvstore_mpi.settings import Place
 
@@ -126,7 +126,8 @@ class Membership:
     def network(self) -> Network:
         """How this process reaches the others of its role."""
         assert self._place.hub is not None
-        job, here = f"{self.job.name} {self.job.generation}", self._channel.socket.getsockname()[0]
+        job = f"{self.job.name} {self.job.generation}"
+        here = own_address(self._channel.socket.getsockname()[0])
         return Network(self._token, job, here, self._place.hub[0], self.hosts)
 
     # ---- while the job runs ----

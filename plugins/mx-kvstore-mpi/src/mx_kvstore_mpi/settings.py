@@ -20,6 +20,9 @@ VARIABLES: Mapping[str, str] = {
     "MX_KVSTORE_SHARED_MEMORY": "0: workers of one machine exchange sums by MPI instead of memory that they share",
     "MX_KVSTORE_TRANSPORT": "tcp or mpi: how sums pass between hosts; by default MPI where a host has a faster network "
     "than TCP. With tcp also between workers of one machine that share no memory",
+    "MX_KVSTORE_INTERFACE": "name of the network interface, such as eth1, by which workers of several hosts are "
+    "connected to each other; by default that of the way to the launcher",
+    "DMLC_INTERFACE": "MXNet's name of MX_KVSTORE_INTERFACE, if that is not set",
     "MXNET_KVSTORE_BIGARRAY_BOUND": "elements from which servers share an array, by default 1000000",
     "MXNET_KVSTORE_SLICE_THRESHOLD": "elements of the slices in which values travel to servers and back, by default "
     "1000000, or 40000 with DMLC_PS_VAN_TYPE=p3; the same for all workers",
@@ -77,6 +80,11 @@ def transport() -> str:
     if text not in ("", "tcp", "mpi"):
         raise SettingError(f"[MX_KVSTORE_TRANSPORT] expected tcp or mpi, got {text!r}")
     return text
+
+
+def interface() -> str:
+    """Name of the network interface by which workers are connected to each other, or nothing where it is not said."""
+    return (os.environ.get("MX_KVSTORE_INTERFACE") or os.environ.get("DMLC_INTERFACE") or "").strip()
 
 
 def big_array_bound() -> int:
