@@ -22,7 +22,7 @@ from testkit.forked import Forks
 
 #: entries that make no plan, and those that take plans or what other entries made
 OTHERS = {
-    "instruction_set", "onednn_version", "threads", "composite_plan", "FusedLayer.pack", "FusedLayer.packed_size",
+    "instruction_set", "onednn_version", "threads", "winograd_allowed", "composite_plan", "FusedLayer.pack", "FusedLayer.packed_size",
     "FusedLayer.packed_format", "RecurrentStack.pack", "RecurrentStack.packed",
 }  # fmt: skip
 #: entries of float32 and bfloat16 that compute in float64, too, by other kernels

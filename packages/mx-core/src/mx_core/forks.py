@@ -181,7 +181,11 @@ class _FirstUse:
 
     def block(self) -> AbstractContextManager[object]:
         """`with first_use.block():` is `with first_use:` in less time."""
-        return self._lock()._lock
+        try:
+            lock: ForkSafeLock = self._own.lock
+        except AttributeError:
+            lock = self._lock()
+        return lock._lock
 
     def _lock(self) -> ForkSafeLock:
         """The calling thread's lock."""

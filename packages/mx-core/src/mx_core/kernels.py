@@ -123,8 +123,7 @@ def candidates(op: Operator, device: str) -> list[KernelSpec]:
 
 
 def _ordered(op: Operator, device: str) -> tuple[KernelSpec, ...]:
-    kernels = plugins.registry("kernels").items()
-    generators = plugins.registry("kernel_generators").items()
+    kernels, generators = plugins.kernel_entries()
     known = _candidates.get((op, device))
     if known is None or known[0] is not kernels or known[1] is not generators:
         if len(_candidates) >= 4096:
@@ -243,7 +242,7 @@ def prepare(
         A kernel refused the signature with an error of its own.
     """
     call = KernelCall(op, params, tuple(inputs), tuple(outputs), context, is_train)
-    device = _device(context)
+    device = "cpu" if context.device_typeid == _CPU else _device(context)
     ordered = _ordered(op, device)
     failed: BaseException | None = None
     hints = ""
@@ -332,8 +331,6 @@ def _planned(spec: KernelSpec, call: KernelCall) -> Prepared | None:
 
 
 def _device(context: Context) -> str:
-    if context.device_typeid == _CPU:
-        return "cpu"
     name = context.device_type
     return "cpu" if name.startswith("cpu") else name
 

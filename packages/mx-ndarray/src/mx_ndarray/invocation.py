@@ -302,8 +302,8 @@ def prepare(
     if len(whole) < len(shapes):
         whole = [_complete(op, *each) for each in zip(rule.tensors.outputs, shapes, strict=True)]
     made = list(zip(whole, rule.types, strict=True))
-    given_specs = [TensorSpec(shape, dtype) for shape, dtype in zip(inputs, types, strict=True)]
-    made_specs = [TensorSpec(shape, dtype) for shape, dtype in made]
+    given_specs = tuple(map(TensorSpec, inputs, types))
+    made_specs = tuple(map(TensorSpec, whole, rule.types))
     prepared = _prepared(op, params, given_specs, made_specs, rule.context, is_train)
     blocks = op.random_blocks(params, [shape for shape, _ in made]) if rule.draws else 0
     kernel = _title(prepared.variant, prepared.plugin)

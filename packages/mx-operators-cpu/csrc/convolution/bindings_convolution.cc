@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <string>
+
 #include "convolution/convolution.hpp"
 #include "onednn/bindings_primitives.hpp"
 
@@ -14,6 +17,17 @@ py::object prepare_convolution(Tensors inputs, Tensors outputs, const Dims& kern
   });
 }
 
+// MX_WINOGRAD; yes, where it is not set.
+bool winograd_allowed() {
+  const char* given = std::getenv("MX_WINOGRAD");
+  std::string value = given == nullptr ? "" : given;
+  value.erase(0, value.find_first_not_of(" \t\n\r"));
+  value.erase(value.find_last_not_of(" \t\n\r") + 1);
+  if (!value.empty() && value != "0" && value != "1")
+    throw Error(MX_ERROR_VALUE, "[MX_WINOGRAD]: expected 0 or 1, got '" + value + "'");
+  return value != "0";
+}
+
 }  // namespace
 
 void bind_convolution(py::module_& m) {
@@ -26,6 +40,7 @@ void bind_convolution(py::module_& m) {
   window("convolution_backward", &prepare_convolution<convolution_backward>);
   window("deconvolution", &prepare_convolution<deconvolution>);
   window("deconvolution_backward", &prepare_convolution<deconvolution_backward>);
+  m.def("winograd_allowed", &winograd_allowed);
 }
 
 }  // namespace mx::cpu

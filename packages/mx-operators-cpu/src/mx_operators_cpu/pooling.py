@@ -18,12 +18,12 @@ def _window(call: KernelCall, data: tuple[int, ...], output: tuple[int, ...]) ->
     axes = slice(1, -1) if last else slice(2, None)
     spatial, rank = data[axes], len(data) - 2
     if p.global_pool:
-        kernel, stride, pad = list(spatial), [1] * rank, [0] * rank
+        kernel, stride, pad = spatial, (1,) * rank, (0,) * rank
     else:
-        kernel, stride, pad = list(p.kernel), filled(p.stride, rank, 1), filled(p.pad, rank, 0)
+        kernel, stride, pad = p.kernel, filled(p.stride, rank, 1), filled(p.pad, rank, 0)
         if p.pooling_convention == "same":
             sizes = zip(spatial, output[axes], kernel, stride, strict=True)
-            pad = [max((o - 1) * s + k - n, 0) // 2 for n, o, k, s in sizes]
+            pad = tuple([max((o - 1) * s + k - n, 0) // 2 for n, o, k, s in sizes])
     return {
         "kernel": kernel,
         "stride": stride,

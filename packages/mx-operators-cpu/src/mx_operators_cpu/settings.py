@@ -16,19 +16,6 @@ VARIABLES = {
 }
 
 
-def winograd_allowed() -> bool:
-    """MX_WINOGRAD; yes, where it is not set.
-
-    Raises
-    ------
-    ArgumentError  another value than 0 or 1
-    """
-    value = os.environ.get("MX_WINOGRAD", "").strip() or "1"
-    if value not in ("0", "1"):
-        raise ArgumentError(f"[MX_WINOGRAD]: expected 0 or 1, got {value!r}")
-    return value == "1"
-
-
 def sync_timeout() -> float:
     """MX_SYNC_TIMEOUT in seconds; 120 where it is not set.
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from mx_core import dtypes
@@ -67,9 +67,9 @@ def accumulator(dtype: int) -> int:
     return _DOUBLE if dtype == _DOUBLE else dtypes.code("float32")
 
 
-def filled(values: Sequence[int], rank: int, default: int) -> list[int]:
+def filled(values: tuple[int, ...], rank: int, default: int) -> tuple[int, ...]:
     """One value per spatial axis; an empty tuple means the default everywhere."""
-    return list(values) if values else [default] * rank
+    return values or (default,) * rank
 
 
 def channels_last(layout: str | None) -> bool:

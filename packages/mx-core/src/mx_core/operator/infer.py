@@ -25,6 +25,8 @@ class Tensors(NamedTuple):
     #: auxiliary states last
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    #: of both
+    names: tuple[str, ...]
     #: inputs of one shape have outputs of that shape, too: the rule is one of those that every operator may have
     alike: bool
 
@@ -45,7 +47,8 @@ def tensors_of(op: Operator[Any], p: Params, n_given: int, node: str | None = No
     if n_given != len(inputs):
         raise ShapeError(f"{where} expected {len(inputs)} inputs ({', '.join(inputs)}), got {n_given}")
     alike = keeps_shape(op.infer_shape) and op.backward_of is None and len(inputs) > 0
-    return Tensors(where, inputs, tuple(op.outputs(p)), alike)
+    outputs = tuple(op.outputs(p))
+    return Tensors(where, inputs, outputs, inputs + outputs, alike)
 
 
 def _run_to_fixed_point(op: Operator[Any], p: Params, state: State) -> None:
@@ -90,9 +93,9 @@ def infer_shapes(
     ShapeError  contradiction, or a wrong number of inputs; names operator, argument, both shapes
     """
     try:
-        where, input_names, output_names, _ = tensors_of(op, p, len(inputs), node)
+        where, input_names, output_names, names, _ = tensors_of(op, p, len(inputs), node)
         given = outputs if outputs is not None else [None] * len(output_names)
-        state = Shapes(where, input_names + output_names, [*inputs, *given])
+        state = Shapes(where, names, [*inputs, *given])
         _run_to_fixed_point(op, p, state)
         return state.values(input_names), state.values(output_names)
     except MXNetError:
@@ -118,7 +121,7 @@ def infer_outputs(
         return (inputs[0],) * len(tensors.outputs)
     try:
         given: list[PartialShape | None] = [*inputs, *([None] * len(tensors.outputs))]
-        state = Shapes(tensors.where, tensors.inputs + tensors.outputs, given)
+        state = Shapes(tensors.where, tensors.names, given)
         if op.brought_by is not None or op.backward_of is not None:
             _run_to_fixed_point(op, p, state)
             return state.values(tensors.outputs)
@@ -149,9 +152,9 @@ def infer_types(
     DTypeError  contradiction; names operator, argument, both types
     """
     try:
-        where, input_names, output_names, _ = tensors_of(op, p, len(inputs), node)
+        where, input_names, output_names, names, _ = tensors_of(op, p, len(inputs), node)
         given = outputs if outputs is not None else [None] * len(output_names)
-        state = Types(where, input_names + output_names, [*inputs, *given])
+        state = Types(where, names, [*inputs, *given])
         _run_to_fixed_point(op, p, state)
         state.refuse_integers(op)
         return state.values(input_names), state.values(output_names)

@@ -41,6 +41,8 @@ class Shapes(_native.ShapeTable):
     Native code does what rules do most: it is said of shapes that are complete, and is new or known. Threads: one.
     """
 
+    __slots__ = ()
+
     rule = "infer_shape"
 
     def _unknown(self, name: object) -> NoReturn:

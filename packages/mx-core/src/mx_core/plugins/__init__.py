@@ -11,6 +11,7 @@ from mx_core.plugins.discovery import PluginRecord, discover
 from mx_core.plugins.loaded import (
     diagnostics,
     implementations,
+    kernel_entries,
     missing_hint,
     plugins,
     read_graph,
@@ -34,6 +35,7 @@ __all__ = [
     "missing_hint",
     "plugins",
     "read_graph",
+    "kernel_entries",
     "registry",
     "reset",
     "select_kernel",

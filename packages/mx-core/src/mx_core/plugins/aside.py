@@ -65,7 +65,7 @@ def set_aside(entry: Entry, error: Exception | str) -> None:
 
 def is_aside(entry: Entry) -> bool:
     """True for a contribution that was set aside."""
-    return (entry.kind, entry.name, entry.plugin) in _faults
+    return len(_faults) > 0 and (entry.kind, entry.name, entry.plugin) in _faults
 
 
 def faults(plugin: str | None = None) -> tuple[Fault, ...]:

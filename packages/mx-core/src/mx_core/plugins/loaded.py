@@ -11,7 +11,8 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mx_core.environment import strict_plugins
 from mx_core.errors import MXNetError, PluginError, PluginWarning
@@ -36,6 +37,15 @@ if TYPE_CHECKING:
 _SLOW = 3.0
 
 
+class _Selector(NamedTuple):
+    """An implementation of `mx_select_kernel`."""
+
+    entry: Entry
+    function: Callable[..., Any]
+    #: those of (op, call, candidates) that it takes
+    taken: Callable[[tuple[object, ...]], tuple[object, ...]]
+
+
 class _State:
     """Result of loading everything; immutable once published."""
 
@@ -45,9 +55,13 @@ class _State:
 
         self.manager: Manager = Manager()
         self.registries = {kind: Registry(kind, missing_hint) for kind in REGISTRARS}
+        self.kernels, self.kernel_generators = (
+            self.registries["kernels"],
+            self.registries["kernel_generators"],
+        )
         self.records: tuple[PluginRecord, ...] = ()
         #: implementations of `mx_select_kernel` in the order in which they are asked: every new signature asks them
-        self.selects: tuple[tuple[Entry, pluggy.HookImpl], ...] = ()
+        self.selects: tuple[_Selector, ...] = ()
 
 
 _lock = FirstUseLock()
@@ -116,7 +130,9 @@ def _publish(state: _State) -> None:
     from mx_core.context import Context
 
     asked = reversed(state.manager.hook.mx_select_kernel.get_hookimpls())
-    state.selects = tuple((_hook_entry(state, each), each) for each in asked)
+    state.selects = tuple(
+        _Selector(_hook_entry(state, each), each.function, _taking(each.argnames)) for each in asked
+    )
     for entry in state.registries["devices"].items():
         Context.register(entry.value.name, entry.value.type_id)
     lifecycle.install(state.manager, state.records)
@@ -155,21 +171,30 @@ def registry(kind: str) -> Registry:
     return found
 
 
+def kernel_entries() -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
+    """The items of the registries of kernels and of their generators: every new signature asks for them."""
+    state = _state if _state is not None else _load()
+    return state.kernels.items(), state.kernel_generators.items()
+
+
+def _taking(names: Sequence[str]) -> Callable[[tuple[object, ...]], tuple[object, ...]]:
+    """What takes the named ones out of the arguments of `mx_select_kernel`."""
+    places = [("op", "call", "candidates").index(name) for name in names]
+    return itemgetter(*places) if len(places) > 1 else lambda given: tuple(given[i] for i in places)
+
+
 def select_kernel(op: Operator, call: KernelCall, candidates: Sequence[KernelSpec]) -> KernelSpec | None:
     """The first answer of hook `mx_select_kernel`, or None.
 
     An MXNetError of a hook refuses the call. A hook that raises anything else, or answers with something that is no
     candidate, is disabled with a warning.
     """
-    state = _get()
-    if not state.selects:
-        return None
-    given = {"op": op, "call": call, "candidates": candidates}
-    for entry, implementation in state.selects:
+    state = _state if _state is not None else _load()
+    for entry, function, taken in state.selects:
         if aside.is_aside(entry):
             continue
         try:
-            chosen: Any = implementation.function(*[given[name] for name in implementation.argnames])
+            chosen: Any = function(*taken((op, call, candidates)))
         except MXNetError:
             raise
         except SystemExit as error:

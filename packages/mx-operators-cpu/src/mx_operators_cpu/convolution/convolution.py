@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from mx_core import dtypes
 from mx_operators_cpu.composite import Composite, same, traced
 from mx_operators_cpu.library import native
-from mx_operators_cpu.settings import winograd_allowed
 from mx_operators_cpu.signature import channels_last, filled
 
 if TYPE_CHECKING:
@@ -23,13 +22,13 @@ def window_of(call: KernelCall) -> dict[str, Any]:
     p: Any = call.params
     rank = len(p.kernel)
     return {
-        "kernel": list(p.kernel),
+        "kernel": p.kernel,
         "stride": filled(p.stride, rank, 1),
         "dilate": filled(p.dilate, rank, 1),
         "pad": filled(p.pad, rank, 0),
         "groups": p.num_group,
         "channels_last": channels_last(p.layout),
-        "winograd": winograd_allowed(),
+        "winograd": native.winograd_allowed(),
     }
 
 

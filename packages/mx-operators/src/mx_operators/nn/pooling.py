@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
+from operator import ge
 from typing import Any
 
 import numpy as np
@@ -58,19 +59,19 @@ def geometry(p: PoolingParam, spatial: Sequence[int]) -> list[Axis]:
     """Per spatial axis (kernel, stride, leading pad, output extent); −1 where unknown."""
     if p.global_pool:
         return [(size, 1, 0, 1) for size in spatial]
-    rank = len(spatial)
+    rank, convention = len(spatial), p.pooling_convention
     result = []
     for size, k, s, q in zip(
         spatial, p.kernel, per_axis(p.stride, rank, 1), per_axis(p.pad, rank, 0), strict=True
     ):
         if size < 0:
             result.append((k, s, q, -1))
-        elif p.pooling_convention == "same":
+        elif convention == "same":
             out = math.ceil(size / s)
             result.append((k, s, max((out - 1) * s + k - size, 0) // 2, out))
         else:
             span = size + 2 * q - k
-            steps = math.ceil(span / s) if p.pooling_convention == "full" else span // s
+            steps = math.ceil(span / s) if convention == "full" else span // s
             result.append((k, s, q, steps + 1 if span >= 0 else 0))
     return result
 
@@ -147,18 +148,15 @@ class Pooling(Operator[PoolingParam]):
             raise s.error("p_value: required for pool_type 'lp'")
         if rank < 1 or rank > 3:
             raise s.error(f"data: expected 3 to 5 dimensions, got {data}")
-        for name in ("kernel", "stride", "pad"):
-            value = getattr(p, name)
-            required = name == "kernel"
-            if not p.global_pool and (value or required) and len(value) != rank:
-                raise s.error(f"{name}: expected {rank} values for data {data}, got {value}")
+        if not p.global_pool:
+            for name, value in (("kernel", p.kernel), ("stride", p.stride), ("pad", p.pad)):
+                if len(value) != rank and (value or name == "kernel"):
+                    raise s.error(f"{name}: expected {rank} values for data {data}, got {value}")
+            if p.pool_type != "sum" and any(map(ge, p.pad, p.kernel)):
+                raise s.error(f"pad {p.pad} must be smaller than kernel {p.kernel}")
         last = channels_last(p)
         spatial = data[1:-1] if last else data[2:]
-        if not p.global_pool and p.pool_type != "sum":
-            for k, q in zip(p.kernel, per_axis(p.pad, rank, 0), strict=True):
-                if q >= k:
-                    raise s.error(f"pad {p.pad} must be smaller than kernel {p.kernel}")
-        extents = [out for *_, out in geometry(p, spatial)]
+        extents = [out for _, _, _, out in geometry(p, spatial)]
         if 0 in extents and 0 not in spatial:
             raise s.error(f"kernel {p.kernel} is larger than the padded data {data}, pad {p.pad}")
         out = (data[0], *extents, data[-1]) if last else (*data[:2], *extents)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mx_core.operator import Params, Shape, Shapes, opt, required
-from mx_operators.nn.base import out_extent, per_axis
+from mx_operators.nn.base import out_extent
 
 
 class WindowParam(Params):
@@ -21,13 +21,13 @@ class WindowParam(Params):
 def geometry(p: WindowParam) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """stride, dilate, pad with defaults filled in."""
     rank = len(p.kernel)
-    return per_axis(p.stride, rank, 1), per_axis(p.dilate, rank, 1), per_axis(p.pad, rank, 0)
+    one = (1,) * rank
+    return p.stride or one, p.dilate or one, p.pad or (0,) * rank
 
 
 def check_window(p: WindowParam, rank: int, s: Shapes) -> None:
     """Raises unless every window parameter has one value per spatial axis."""
-    for name in ("kernel", "stride", "dilate", "pad"):
-        value = getattr(p, name)
+    for name, value in (("kernel", p.kernel), ("stride", p.stride), ("dilate", p.dilate), ("pad", p.pad)):
         if len(value) != rank and (value or name == "kernel"):
             raise s.error(f"{name}: expected {rank} values for {rank} spatial axes, got {value}")
 
@@ -41,7 +41,7 @@ def check_rank(p: WindowParam, data: Sequence[int], s: Shapes) -> None:
 def out_extents(p: WindowParam, spatial: Sequence[int]) -> tuple[int, ...]:
     """How many windows there are per spatial axis; −1 where the extent of data is unknown."""
     stride, dilate, pad = geometry(p)
-    return tuple(out_extent(*axis) for axis in zip(spatial, p.kernel, stride, pad, dilate, strict=True))
+    return tuple(map(out_extent, spatial, p.kernel, stride, pad, dilate))
 
 
 def in_extents(p: WindowParam, out: Sequence[int]) -> tuple[int, ...]:
@@ -58,6 +58,8 @@ def checked_extents(
 ) -> tuple[int, ...]:
     """`out_extents` of data with these spatial extents; raises where there is no window."""
     out = out_extents(p, spatial)
-    if any(extent < 1 and size >= 0 for extent, size in zip(out, spatial, strict=True)):
+    if min(out, default=1) < 1 and any(
+        extent < 1 and size >= 0 for extent, size in zip(out, spatial, strict=True)
+    ):
         raise s.error(f"kernel {p.kernel} is larger than the padded data {data}, pad {geometry(p)[2]}")
     return out
