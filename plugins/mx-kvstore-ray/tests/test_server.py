@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator
@@ -21,6 +22,7 @@ import mx
 from mx_core import dtypes
 from mx_engine import profiler
 from mx_kvstore.compression import Compression
+from mx_kvstore.storage import CSR, ROW_SPARSE
 from mx_kvstore_ray import memory, server
 from mx_kvstore_ray.described import describe
 from mx_kvstore_ray.server import Server
@@ -96,6 +98,39 @@ async def settled(tasks: list[asyncio.Task[Any]]) -> None:
     for _ in range(5):
         await asyncio.sleep(0)
     assert not any(task.done() for task in tasks), tasks
+
+
+@pytest.mark.parametrize(
+    ("storage", "called"),
+    [
+        (ROW_SPARSE, "a row_sparse value"),
+        (CSR, "a csr value"),
+        (7, "a value of storage type 7, which is none,"),
+        ("rows", "a value of storage type 'rows', which is none,"),
+    ],
+)
+def test_values_that_are_not_dense_are_refused_by_name(folder: Path, storage: Any, called: str) -> None:
+    async def program() -> None:
+        said = re.escape(f"worker 1 sent {called} of key 'w'; servers keep dense values only")
+        rows = {"storage": storage, "indices": 8}
+        job = Job(folder)
+        await job.init("w", [0, 0])
+        one = {"store": 0, "key": "w", "n": 1, "bytes": 8, "rates": {}, "how": None, **rows}
+        with pytest.raises(RuntimeError, match=f"ProtocolError.*{said}"):
+            await job.ask(1, "push", np.zeros(18, np.float32), pushes=[one])
+        with pytest.raises(RuntimeError, match=said):  # of the whole job, by now
+            await job.push(0, 1, [1, 1])
+
+    run(program)
+
+
+def test_a_first_value_that_is_not_dense_is_refused_by_name(folder: Path) -> None:
+    async def program() -> None:
+        told = {"key": "emb", "shape": [2], "code": FLOAT, "storage": ROW_SPARSE, "indices": 8}
+        with pytest.raises(RuntimeError, match="worker 0 sent a row_sparse value of key 'emb'"):
+            await Job(folder).ask(0, "init", np.zeros(18, np.float32), **told)
+
+    run(program)
 
 
 def test_a_round_waits_for_all_and_sums(folder: Path) -> None:

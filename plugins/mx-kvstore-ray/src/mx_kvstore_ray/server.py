@@ -29,7 +29,7 @@ from mx_kvstore_ray.errors import KINDS, PeerLostError, PeerTimeoutError, Protoc
 from mx_kvstore_ray.holding import hold
 from mx_kvstore_ray.journal import Journal, Record
 from mx_kvstore_ray.memory import Memory, Others
-from mx_kvstore_ray.messages import Bytes, aligned, packed
+from mx_kvstore_ray.messages import Bytes, aligned, check_dense, packed
 from mx_kvstore_ray.values import Members, Push, Store, Value, Waiters, elements, joined
 
 #: seconds that a new process waits for the end of the one before
@@ -245,6 +245,7 @@ class Server:
         """The pushes of a message and their bytes, or None of one that is in memory that is not seen here."""
         at = 0
         for each in told["pushes"]:
+            check_dense(rank, each)
             where, size = each.get("memory"), int(each["bytes"])
             if where is not None:
                 yield each, self._others.setdefault(rank, Others()).at(where, size)
@@ -309,6 +310,7 @@ class Server:
 
     def _init(self, rank: int, told: dict[str, Any], data: Bytes) -> tuple[dict[str, Any], Bytes | None]:
         """The first value of worker 0, unless the key has one; answers with the present one."""
+        check_dense(rank, told)
         if (told["store"], told["key"]) not in self._values:
             self._first({n: told[n] for n in ("store", "key", "shape", "code")}, data)
         return self._present(self._value(told))
