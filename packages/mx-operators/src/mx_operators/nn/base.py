@@ -54,13 +54,6 @@ def along(vector: Array, axis: int, ndim: int) -> Array:
     return vector.reshape(shape)
 
 
-def out_extent(size: int, kernel: int, stride: int, pad: int, dilate: int) -> int:
-    """Length of a convolution's output along one axis; −1 if the input's is unknown."""
-    if size < 0:
-        return -1
-    return (size + 2 * pad - (dilate * (kernel - 1) + 1)) // stride + 1
-
-
 def windows(x: Array, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int]) -> Array:
     """View (N, C, O…, K…) of the windows of an already padded (N, C, …) array."""
     rank = len(kernel)

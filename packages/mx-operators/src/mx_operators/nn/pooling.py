@@ -23,7 +23,7 @@ from mx_core.operator import (
     Shapes,
     opt,
 )
-from mx_operators.nn.base import at, per_axis, wide
+from mx_operators.nn.base import at, wide
 from mx_operators.nn.convolution import to_first
 
 #: kernel, stride, leading pad, output extent
@@ -61,9 +61,8 @@ def geometry(p: PoolingParam, spatial: Sequence[int]) -> list[Axis]:
         return [(size, 1, 0, 1) for size in spatial]
     rank, convention = len(spatial), p.pooling_convention
     result = []
-    for size, k, s, q in zip(
-        spatial, p.kernel, per_axis(p.stride, rank, 1), per_axis(p.pad, rank, 0), strict=True
-    ):
+    stride, pad = p.stride or (1,) * rank, p.pad or (0,) * rank
+    for size, k, s, q in zip(spatial, p.kernel, stride, pad, strict=True):
         if size < 0:
             result.append((k, s, q, -1))
         elif convention == "same":

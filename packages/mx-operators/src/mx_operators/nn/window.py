@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from mx_core.operator import Params, Shape, Shapes, opt, required
-from mx_operators.nn.base import out_extent
 
 
 class WindowParam(Params):
@@ -27,9 +27,25 @@ def geometry(p: WindowParam) -> tuple[tuple[int, ...], tuple[int, ...], tuple[in
 
 def check_window(p: WindowParam, rank: int, s: Shapes) -> None:
     """Raises unless every window parameter has one value per spatial axis."""
+    problem = _problem(p, rank)
+    if problem:
+        raise s.error(problem)
+
+
+@lru_cache(maxsize=1024)
+def _problem(p: WindowParam, rank: int) -> str:
+    """What is wrong with parameters for so many spatial axes, whatever the data; empty if nothing."""
     for name, value in (("kernel", p.kernel), ("stride", p.stride), ("dilate", p.dilate), ("pad", p.pad)):
         if len(value) != rank and (value or name == "kernel"):
-            raise s.error(f"{name}: expected {rank} values for {rank} spatial axes, got {value}")
+            return f"{name}: expected {rank} values for {rank} spatial axes, got {value}"
+    return ""
+
+
+@lru_cache(maxsize=1024)
+def _steps(p: WindowParam) -> tuple[tuple[int, int], ...]:
+    """Per spatial axis by how much a window is longer than the padding, and the distance to the next window."""
+    reaches = [d * (k - 1) + 1 - 2 * q for k, d, q in zip(p.kernel, *geometry(p)[1:], strict=True)]
+    return tuple(zip(reaches, geometry(p)[0], strict=True))
 
 
 def check_rank(p: WindowParam, data: Sequence[int], s: Shapes) -> None:
@@ -40,8 +56,8 @@ def check_rank(p: WindowParam, data: Sequence[int], s: Shapes) -> None:
 
 def out_extents(p: WindowParam, spatial: Sequence[int]) -> tuple[int, ...]:
     """How many windows there are per spatial axis; −1 where the extent of data is unknown."""
-    stride, dilate, pad = geometry(p)
-    return tuple(map(out_extent, spatial, p.kernel, stride, pad, dilate))
+    along = zip(spatial, _steps(p), strict=True)
+    return tuple([-1 if size < 0 else (size - reach) // step + 1 for size, (reach, step) in along])
 
 
 def in_extents(p: WindowParam, out: Sequence[int]) -> tuple[int, ...]:
