@@ -8,7 +8,7 @@ the workers of its own. Of eight workers of a host one uses the link, for an eig
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from mx_core.errors import MXNetError
 from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
 from mx_kvstore.exchange import Window
+from mx_kvstore_mpi.beside import Beside
 from mx_kvstore_mpi.faults import Fault
 from mx_kvstore_mpi.links import LinkedSums, Network, linked
 from mx_kvstore_mpi.reduction import BUCKET, Summation, bytes_of
@@ -64,6 +65,8 @@ class Hierarchy:
         self._far = far
         self._fault = fault
         self._rooms: dict[np.dtype[Any], tuple[Values, Values]] = {}
+        #: MPI is called by one thread; connections need none
+        self._beside = Beside("mx kvstore: leader") if isinstance(far, LinkedSums) else None
 
     def stop(self) -> None:
         """Ends what is under way, in this host and to others, but for MPI. Threads: any."""
@@ -71,6 +74,8 @@ class Hierarchy:
             self.window.stop()
         if isinstance(self._far, LinkedSums):
             self._far.links.stop()
+        if self._beside is not None:
+            self._beside.stop()
 
     def together(self, sends: Sequence[Values], receives: Sequence[Values]) -> None:
         """Sums several small arrays of one type; blocks until all workers do."""
@@ -86,20 +91,45 @@ class Hierarchy:
 
     def alone(self, send: Values, receive: Values) -> None:
         """Sums one array; blocks until all workers do."""
-        step = BUCKET // send.itemsize  # so that little memory is needed, and much of it is in the caches
-        for begin in range(0, send.size, step):
-            part = slice(begin, min(begin + step, send.size))
-            near, _ = self._room(send.dtype, part.stop - begin)
-            self._sum([send[part]], [near])
-            if self._far is not None:
-                self._far.alone(near, receive[part])
-            self._give([receive[part]], [_LEADER])
+        self.several([(send, receive)], lambda place: None)
 
     def several(self, arrays: Sequence[tuple[Values, Values]], done: Callable[[int], object]) -> None:
-        """Sums large arrays, each by itself; as that of `Summation`."""
-        for place, (send, receive) in enumerate(arrays):
-            self.alone(send, receive)
-            done(place)
+        """Sums large arrays, each by itself; as that of `Summation`.
+
+        They pass in pieces, so that little memory is needed, and much of it is in the caches. While leaders exchange a
+        piece over connections, the workers of a host add the next one, and get the one before.
+        """
+        before: Callable[[], None] | None = None
+        for turn, (send, receive, place) in enumerate(_pieces(arrays)):
+            near = self._room(send.dtype, send.size)[turn % 2]
+            self._sum([send], [near])
+            exchanged = self._begin(near, receive)
+            if before is not None:
+                before()
+
+            def complete(
+                exchanged: Callable[[], None] = exchanged,
+                receive: Values = receive,
+                place: int | None = place,
+            ) -> None:
+                exchanged()
+                self._give([receive], [_LEADER])
+                if place is not None:
+                    done(place)
+
+            before = complete
+        if before is not None:
+            before()
+
+    def _begin(self, near: Values, receive: Values) -> Callable[[], None]:
+        """Has a leader exchange the sum of its host; what it returns waits for the end."""
+        far = self._far
+        if far is None:
+            return lambda: None
+        if self._beside is not None:
+            return self._beside.begin(lambda: far.alone(near, receive))
+        far.alone(near, receive)
+        return lambda: None
 
     def compressed(self, send: Values, receive: Values, how: Compression, residual: Values) -> None:
         """Sums what codes of one array stand for, in the order of ranks; blocks until all workers do."""
@@ -141,6 +171,15 @@ class Hierarchy:
         if not complete:  # the job has failed
             self._fault.check()
             raise MXNetError("[KVStore] the memory that workers of this host share was stopped")
+
+
+def _pieces(arrays: Sequence[tuple[Values, Values]]) -> Iterator[tuple[Values, Values, int | None]]:
+    """Of what is sent and received; with the last of an array its place."""
+    for place, (send, receive) in enumerate(arrays):
+        step = BUCKET // send.itemsize
+        for begin in range(0, max(1, send.size), step):
+            part = slice(begin, begin + step)
+            yield send[part], receive[part], place if begin + step >= send.size else None
 
 
 def hierarchy(
