@@ -152,6 +152,31 @@ def among() -> Iterator[tuple[str, float, float]]:
         yield f"{workers} hosts, {RATE / 1e6:g} MB/s", predicted, measured["exchange"]
 
 
+def in_hosts_first() -> Iterator[tuple[str, float, float]]:
+    """The same of four workers on two hosts, which sum in each of them first.
+
+    Raises
+    ------
+    HostsError  they cannot be made here
+    """
+    from clusters.hosts import Hosts
+    from clusters.machine import Memory, exchange
+    from clusters.network import Link, run
+    from clusters.schedules import parts
+
+    with tempfile.TemporaryDirectory() as folder, Hosts(2, Path(folder)) as hosts:
+        hosts.limit(RATE)
+        measured = costs(4, hosts.options, PATH=hosts.path)
+    link, far = Link(measured["rate"], latency=measured["latency"]), measured["far"]
+    memory, cores = Memory(far, measured["near"]), max(1, len(os.sched_getaffinity(0)) // 2)
+    leaders, ready = np.arange(2), np.zeros(2)
+    # While leaders exchange an array, their hosts add the next one, and give the one before.
+    in_host = [exchange(2, 4 * size, cores, memory) for size in AMONG]
+    between = [run(parts(leaders, 4 * size, link, far), ready).end for size in AMONG]
+    predicted = in_host[0] + sum(map(max, in_host, between))
+    yield f"4 workers on 2 hosts, {RATE / 1e6:g} MB/s", predicted, measured["exchange"]
+
+
 def main() -> None:
     """Prints the records."""
     from clusters.hosts import HostsError
@@ -159,7 +184,7 @@ def main() -> None:
     for each in inside():
         show(*each)
     try:
-        for each in among():
+        for each in (*among(), *in_hosts_first()):
             show(*each)
     except HostsError as error:
         print(f"hosts are left out: {error}")
