@@ -356,25 +356,35 @@ Found Exchange::run(Transport& transport, double seconds) {
 }
 
 bool Exchange::exchange_all(Transport& transport, Requests requests) {
-  std::vector<Item> items;
-  for (const std::shared_ptr<Request>& request : requests) items.push_back(request->item());
-  inside_.store(Seconds(Clock::now().time_since_epoch()).count(), std::memory_order_relaxed);
-  const bool complete = transport.exchange(items, [&](size_t i) {
-    requests[i]->complete(nullptr, true);
-    requests[i].reset();  // its arrays need not live on
-  });
-  inside_.store(0, std::memory_order_relaxed);
-  Requests left;
-  for (const std::shared_ptr<Request>& request : requests) {
-    if (request != nullptr) left.push_back(request);
+  bool complete = false;
+  try {
+    abandoned_.reserve(abandoned_.size() + requests.size());
+    std::vector<Item> items;
+    for (const std::shared_ptr<Request>& request : requests) items.push_back(request->item());
+    inside_.store(Seconds(Clock::now().time_since_epoch()).count(), std::memory_order_relaxed);
+    complete = transport.exchange(items, [&](size_t i) {
+      requests[i]->complete(nullptr, true);
+      requests[i].reset();  // its arrays need not live on
+    });
+  } catch (...) {
+    abandon(std::move(requests));
+    throw;
   }
-  abandoned_.insert(abandoned_.end(), left.begin(), left.end());
+  abandon(std::move(requests));
+  return complete;
+}
+
+// Needs no memory, of which there may be none.
+void Exchange::abandon(Requests left) {
+  inside_.store(0, std::memory_order_relaxed);
+  left.erase(std::remove(left.begin(), left.end(), nullptr), left.end());
+  const bool begun = abandoned_.capacity() - abandoned_.size() >= left.size();  // else nothing was exchanged
+  if (begun) abandoned_.insert(abandoned_.end(), left.begin(), left.end());
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!failed_) cut_.swap(left);
   }
   for (const std::shared_ptr<Request>& request : left) request->complete(failure_(), false);
-  return complete;
 }
 
 }  // namespace mx::kv

@@ -134,6 +134,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void advance(int64_t key);  // with the lock
   bool has_work() const { return !heads_.empty() || step_ != 0; }
   bool exchange_all(Transport& transport, Requests requests);
+  // What is left of requests, those that are not NULL, waits for `fail`, or ends at once after it.
+  void abandon(Requests left);
 
   const std::function<mx_failure*()> failure_;
   std::mutex mutex_;

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import re
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -334,6 +336,54 @@ def test_what_is_under_way_when_a_connection_breaks_waits_for_the_reason(make: M
     joined[0].fail()
     with pytest.raises(MXNetError, match="a worker is lost"):
         out.wait_to_read()
+
+
+NO_MEMORY = """
+import os, resource, socket, threading
+from mx_core.errors import MXNetError
+from mx_kvstore.exchange import SUM, Exchange, Links, push
+from mx_ndarray import nd
+
+ends = [(socket.socketpair(), socket.socketpair()) for _ in range(199)]
+links = Links([(-1, -1)] + [(terms[0].detach(), sums[0].detach()) for terms, sums in ends], 0)
+exchange = Exchange(lambda: MXNetError("[test] failed"))
+given, out = nd.ones((100,)), nd.zeros((100,))
+out.wait_to_read()
+
+def agree():
+    # the others tell what this worker does
+    for terms, _ in ends:
+        terms[1].settimeout(30.0)
+        terms[1].sendall(terms[1].recv(1 << 20))
+
+def run():
+    try:
+        print("ran", exchange.run(links, 5.0).what)
+    except MemoryError as error:
+        print("no memory", exchange.inside)
+        exchange.fail()
+
+threads = [threading.Thread(target=each, daemon=True) for each in (agree, run)]
+threads[0].start()
+push(exchange, SUM, 0, "push of 0", 7, 0, (given,), (out,))
+with open("/proc/self/statm") as file:
+    size = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + (20 << 20), resource.RLIM_INFINITY))
+threads[1].start()
+for thread in threads:
+    thread.join(30.0)
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+try:
+    out.wait_to_read()
+except MXNetError as error:
+    print("ended:", error, flush=True)
+os._exit(0)
+"""
+
+
+def test_what_waits_ends_where_there_is_no_memory_for_an_exchange() -> None:
+    run = subprocess.run([sys.executable, "-c", NO_MEMORY], capture_output=True, text=True, timeout=120)
+    assert run.stdout == "no memory 0.0\nended: [test] failed\n", run.stdout + run.stderr
 
 
 @pytest.mark.parametrize("alone", ALONE)
