@@ -106,7 +106,7 @@ MX_INLINE float run_sum(int64_t n, const Term& term) {
     first += term(Line{i});
     i += kLanes;
   }
-  float t = total(first + second);
+  float t = i > 0 ? total(first + second) : 0.0f;
   for (; i < n; ++i) t += term(One{i});
   return t;
 }

@@ -3,6 +3,7 @@
 // LayerNorm on row-major memory (Ba et al., arXiv:1607.06450).  Data is seen as (outer, length,
 // inner) with the normalised axis in the middle; inner == 1 is the usual last axis, which BFloat16 may
 // lie along, too: its rows are upcast, normalised in float32 and rounded.
+#include <algorithm>
 #include <cmath>
 
 #include "common/shape.hpp"
@@ -37,8 +38,9 @@ class LayerNorm final : public Plan {
  private:
   void execute(const Call& call) const override {
     if (v_.inner == 1) {
+      const int64_t several = block_channels(v_.length);
       parallel_shares(v_.outer, [&](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r) row(call, r);
+        for (int64_t r = begin; r < end; r += several) rows(call, r, std::min(several, end - r));
       });
       return;
     }
@@ -59,15 +61,23 @@ class LayerNorm final : public Plan {
     return static_cast<T>(1 / std);
   }
 
-  void row(const Call& call, int64_t r) const {
+  // Some rows at a time: short ones are not worth a call each.
+  void rows(const Call& call, int64_t first, int64_t count) const {
     const int64_t n = v_.length;
-    const T *x = call.input<T>(0) + r * n, *gamma = call.input<T>(1), *beta = call.input<T>(2);
-    double result;
-    sums(x, run_of(n), &result);
-    const auto mean = static_cast<T>(result / static_cast<double>(n));
-    squared_deviations(x, &mean, run_of(n), &result);
-    const T inverse = finish(call, r, mean, result / static_cast<double>(n));
-    if (call.wanted(0)) normalize_scaled(x, mean, inverse, gamma, beta, call.output<T>(0) + r * n, n, call.adds(0));
+    const T *x = call.input<T>(0) + first * n, *gamma = call.input<T>(1), *beta = call.input<T>(2);
+    const Block block = {1, count * n, count, n};
+    const auto length = static_cast<double>(n);
+    double result[kBlockChannels];
+    T mean[kBlockChannels];
+    sums(x, block, result);
+    for (int64_t r = 0; r < count; ++r) mean[r] = static_cast<T>(result[r] / length);
+    squared_deviations(x, mean, block, result);
+    for (int64_t r = 0; r < count; ++r) {
+      const T inverse = finish(call, first + r, mean[r], result[r] / length);
+      if (call.wanted(0))
+        normalize_scaled(x + r * n, mean[r], inverse, gamma, beta, call.output<T>(0) + (first + r) * n, n,
+                         call.adds(0));
+    }
   }
 
   void columns(const Call& call, int64_t o, int64_t first, int64_t n) const {
