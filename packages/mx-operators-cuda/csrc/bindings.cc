@@ -120,11 +120,11 @@ using PyCondition = std::tuple<uint32_t, int32_t, bool, std::string>;
 // (steps, scratch, offset, extents of a row)
 using PyCounted = std::tuple<size_t, uint32_t, size_t, std::vector<int64_t>>;
 using PyStep =
-    std::variant<PyLaunch, std::shared_ptr<Product>, std::shared_ptr<Convolved>, std::shared_ptr<Finished>>;
+    std::variant<PyLaunch, std::shared_ptr<Product>, std::shared_ptr<Library>, std::shared_ptr<Finished>>;
 
-std::variant<Launch, Product, Convolved, Finished> step(const PyStep& given) {
+std::variant<Launch, Product, Library, Finished> step(const PyStep& given) {
   if (const auto* product = std::get_if<std::shared_ptr<Product>>(&given)) return **product;
-  if (const auto* convolved = std::get_if<std::shared_ptr<Convolved>>(&given)) return **convolved;
+  if (const auto* library = std::get_if<std::shared_ptr<Library>>(&given)) return **library;
   if (const auto* finished = std::get_if<std::shared_ptr<Finished>>(&given)) return **finished;
   const auto& [kernel, blocks, threads, shared_bytes, parameters] = std::get<PyLaunch>(given);
   Launch launch{kernel, blocks, threads, shared_bytes, {}};

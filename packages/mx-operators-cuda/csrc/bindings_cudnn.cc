@@ -1,22 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuDNN in Python: loading it, and plans of convolutions.
+// cuDNN in Python: loading it, and its plans.
 #include "bindings_cudnn.hpp"
 
 #include <pybind11/stl.h>
 
+#include "convolution_graph.hpp"
 #include "mx_core/gil.hpp"
 #include "mx_core/pybind_holder.hpp"
+#include "norm_graph.hpp"
 
 namespace mx::cuda {
 namespace {
 
 namespace py = pybind11;
 using dnn::ConvolutionPlan;
+using dnn::GraphPlan;
+using dnn::NormPlan;
 using Extents = std::vector<int64_t>;
 
 // (x, w, y) and (stride, dilation, padding)
 using Three = std::tuple<Extents, Extents, Extents>;
+
+// A plan for a GPU, or for one that is described.
+template <class Made, class What>
+std::shared_ptr<Made> planned(const What& what, size_t workspace, bool converts, std::optional<int32_t> gpu,
+                              const std::string& properties) {
+  const GilRelease released;  // cuDNN may compile
+  const dnn::Choice choice{workspace, converts};
+  if (!gpu) return std::make_shared<Made>(what, choice, nullptr, properties);
+  const Gpu& here = Gpu::at(*gpu);
+  const Current current(here);
+  return std::make_shared<Made>(what, choice, &here, properties);
+}
 
 std::shared_ptr<ConvolutionPlan> make_plan(int result, int32_t dtype, bool last, bool bias, bool add,
                                            const Three& extents, const Three& window, size_t workspace, bool converts,
@@ -28,19 +44,26 @@ std::shared_ptr<ConvolutionPlan> make_plan(int result, int32_t dtype, bool last,
   const auto& [stride, dilate, pad] = window;
   const dnn::Convolution what{static_cast<dnn::Convolution::Result>(result), dtype, last, bias, add, x, w, y, stride,
                               dilate, pad};
-  const GilRelease released;  // cuDNN may compile
-  if (!gpu) return std::make_shared<ConvolutionPlan>(what, dnn::Choice{workspace, converts}, nullptr, properties);
-  const Gpu& here = Gpu::at(*gpu);
-  const Current current(here);
-  return std::make_shared<ConvolutionPlan>(what, dnn::Choice{workspace, converts}, &here, properties);
+  return planned<ConvolutionPlan>(what, workspace, converts, gpu, properties);
 }
 
-std::shared_ptr<Convolved> make_step(std::shared_ptr<ConvolutionPlan> written, std::shared_ptr<ConvolutionPlan> added,
-                                     const std::vector<PyParameter>& places, const PyParameter& result,
-                                     const PyParameter& workspace, size_t instead) {
-  Convolved made{std::move(written), std::move(added), {}, parameter(result), parameter(workspace), instead};
+std::shared_ptr<NormPlan> make_norm(int mode, bool gradient, std::pair<int32_t, int32_t> dtypes, bool last,
+                                    const Extents& extents, float epsilon, size_t workspace, std::optional<int32_t> gpu,
+                                    const std::string& properties) {
+  if (mode != dnn::Norm::kLayer && mode != dnn::Norm::kBatch) {
+    throw Error(MX_ERROR_VALUE, "[NormPlan] mode: expected 0 or 2, got " + std::to_string(mode));
+  }
+  const dnn::Norm what{static_cast<dnn::Norm::Mode>(mode), gradient, dtypes.first, dtypes.second, last, extents, epsilon};
+  return planned<NormPlan>(what, workspace, false, gpu, properties);
+}
+
+std::shared_ptr<Library> make_step(std::shared_ptr<GraphPlan> written, std::shared_ptr<GraphPlan> added,
+                                   const std::vector<PyParameter>& places, const std::vector<PyParameter>& results,
+                                   const PyParameter& workspace, size_t then, size_t instead) {
+  Library made{std::move(written), std::move(added), {}, {}, parameter(workspace), then, instead};
   for (const PyParameter& place : places) made.places.push_back(parameter(place));
-  return std::make_shared<Convolved>(std::move(made));
+  for (const PyParameter& result : results) made.results.push_back(parameter(result));
+  return std::make_shared<Library>(std::move(made));
 }
 
 }  // namespace
@@ -55,17 +78,22 @@ Parameter parameter(const PyParameter& given) {
 
 void bind_cudnn(py::module_& module) {
   module.def("load_dnn", &dnn::load, py::arg("path"), "Loads cuDNN 9, once per process; its version.");
-  py::class_<ConvolutionPlan, std::shared_ptr<ConvolutionPlan>>(module, "ConvolutionPlan", py::module_local())
+  py::class_<GraphPlan, std::shared_ptr<GraphPlan>>(module, "GraphPlan", py::module_local())
+      .def_property_readonly("workspace", &GraphPlan::workspace)
+      .def_property_readonly("engine", &GraphPlan::engine)
+      .def_property_readonly("passed_over", &GraphPlan::passed_over);
+  py::class_<ConvolutionPlan, GraphPlan, std::shared_ptr<ConvolutionPlan>>(module, "ConvolutionPlan", py::module_local())
       .def("__init__", mx::init(&make_plan), py::detail::is_new_style_constructor(), py::kw_only(), py::arg("result"),
            py::arg("dtype"), py::arg("last"), py::arg("bias"), py::arg("add"), py::arg("extents"), py::arg("window"),
-           py::arg("workspace"), py::arg("converts"), py::arg("gpu"), py::arg("properties") = "")
-      .def_property_readonly("workspace", &ConvolutionPlan::workspace)
-      .def_property_readonly("engine", &ConvolutionPlan::engine)
-      .def_property_readonly("passed_over", &ConvolutionPlan::passed_over);
-  py::class_<Convolved, std::shared_ptr<Convolved>>(module, "Convolved", py::module_local())
+           py::arg("workspace"), py::arg("converts"), py::arg("gpu"), py::arg("properties") = "");
+  py::class_<NormPlan, GraphPlan, std::shared_ptr<NormPlan>>(module, "NormPlan", py::module_local())
+      .def("__init__", mx::init(&make_norm), py::detail::is_new_style_constructor(), py::kw_only(), py::arg("mode"),
+           py::arg("gradient"), py::arg("dtypes"), py::arg("last"), py::arg("extents"), py::arg("epsilon"),
+           py::arg("workspace"), py::arg("gpu"), py::arg("properties") = "");
+  py::class_<Library, std::shared_ptr<Library>>(module, "Library", py::module_local())
       .def("__init__", mx::init(&make_step), py::detail::is_new_style_constructor(), py::arg("written"),
-           py::arg("added"), py::kw_only(), py::arg("places"), py::arg("result"), py::arg("workspace"),
-           py::arg("instead"));
+           py::arg("added"), py::kw_only(), py::arg("places"), py::arg("results"), py::arg("workspace"),
+           py::arg("then"), py::arg("instead"));
 }
 
 }  // namespace mx::cuda

@@ -36,6 +36,8 @@ enum Kind : int {  // cudnnBackendDescriptorType_t
   kGraph = 15,
   kVariantPack = 16,
   kTensor = 17,
+  kNormOperation = 29,
+  kNormBackOperation = 30,
   kPointwise = 0,
   kProperties = 38,
 };
@@ -89,11 +91,30 @@ enum Attribute : int {  // cudnnBackendAttributeName_t
   kTensorStrides = 903,
   kTensorId = 906,
   kTensorVirtual = 907,
+  kTensorByValue = 908,
   kPackIds = 1000,
   kPackPointers = 1001,
   kPackWorkspace = 1003,
   kEngineIndex = 1301,
   kEngineNumericalNotes = 1303,
+  kNormMode = 2000,
+  kNormPhase = 2001,
+  kNormX = 2002,
+  kNormMean = 2003,
+  kNormInverse = 2004,
+  kNormScale = 2005,
+  kNormBias = 2006,
+  kNormEpsilon = 2007,
+  kNormY = 2013,
+  kNormBackMode = 2100,
+  kNormBackX = 2101,
+  kNormBackMean = 2102,
+  kNormBackInverse = 2103,
+  kNormBackDy = 2104,
+  kNormBackScale = 2105,
+  kNormBackDscale = 2107,
+  kNormBackDbias = 2108,
+  kNormBackDx = 2109,
   kPropertiesText = 2702,
 };
 
@@ -111,10 +132,13 @@ enum Type : int {  // cudnnBackendAttributeType_t
   kPointwiseModeType = 14,
   kDescriptor = 15,
   kChar = 24,
+  kNormModeType = 27,
+  kNormPhaseType = 28,
 };
 
 enum : int { kFloat32 = 0, kFloat64 = 1, kFloat16 = 2, kBFloat16 = 9 };  // cudnnDataType_t
 enum : int { kCrossCorrelation = 1 };                                    // cudnnConvolutionMode_t
+enum : int { kTraining = 1 };                                            // cudnnBackendNormFwdPhase_t
 enum : int { kAdd = 0 };                                                 // cudnnPointwiseMode_t
 enum : int { kModeFallback = 2, kModeA = 3 };                            // cudnnBackendHeurMode_t
 enum : int {                                                             // cudnnBackendNumericalNote_t

@@ -56,9 +56,9 @@ bool same(const Product& a, const Product& b) {
   };
   return a.a == b.a && a.b == b.b && a.c == b.c && all(a) == all(b);
 }
-bool same(const Convolved& a, const Convolved& b) {
-  return a.written == b.written && a.added == b.added && a.places == b.places && a.result == b.result &&
-         a.workspace == b.workspace && a.instead == b.instead;
+bool same(const Library& a, const Library& b) {
+  return a.written == b.written && a.added == b.added && a.places == b.places && a.results == b.results &&
+         a.workspace == b.workspace && a.then == b.then && a.instead == b.instead;
 }
 bool same(const Finished& a, const Finished& b) {
   return a.plan == b.plan && a.a == b.a && a.b == b.b && a.c == b.c && a.bias == b.bias && a.workspace == b.workspace &&
@@ -137,19 +137,23 @@ void LaunchPlan::check_step(const Product& product, const Gpu&) const {
   }
 }
 
-void LaunchPlan::check_step(const Convolved& convolved, const Gpu&) const {
-  for (const Parameter& p : convolved.places) check_parameter(p, "a convolution");
-  check_parameter(convolved.workspace, "a convolution");
+void LaunchPlan::check_step(const Library& library, const Gpu&) const {
+  for (const Parameter& p : library.places) check_parameter(p, "a graph of cuDNN");
+  check_parameter(library.workspace, "a graph of cuDNN");
   const auto named = [&](const auto& plan) {
     return std::all_of(plan->ids().begin(), plan->ids().end(), [&](int64_t id) {
-      return id >= 1 && id <= static_cast<int64_t>(convolved.places.size());
+      return id >= 1 && id <= static_cast<int64_t>(library.places.size());
     });
   };
-  if (convolved.result.kind != Parameter::kOutput || convolved.workspace.kind != Parameter::kScratch ||
-      convolved.result.number >= signature_.outputs.size() || convolved.written == nullptr ||
-      !named(convolved.written) || (convolved.added != nullptr && !named(convolved.added)) ||
-      convolved.instead > steps_after(&convolved)) {
-    refuse(MX_ERROR_VALUE, "malformed convolution");
+  const bool outputs = std::all_of(library.results.begin(), library.results.end(), [&](const Parameter& p) {
+    return p.kind == Parameter::kOutput && p.number < signature_.outputs.size();
+  });
+  const size_t after = steps_after(&library);
+  if (library.results.empty() || !outputs || library.workspace.kind != Parameter::kScratch ||
+      library.written == nullptr || !named(library.written) ||
+      (library.added != nullptr && (library.results.size() != 1 || !named(library.added))) || library.then > after ||
+      library.instead > after - library.then) {
+    refuse(MX_ERROR_VALUE, "malformed graph of cuDNN");
   }
 }
 
@@ -263,9 +267,17 @@ bool LaunchPlan::same_but_numbers(const Capturable& other) const {
 }
 
 void LaunchPlan::run_steps(const Gpu& gpu, const Call& call, size_t begin, size_t end, const uint64_t* places) const {
+  size_t skipped = end, skipping = 0;  // steps that are not enqueued begin at the former
   for (size_t i = begin; i < end; ++i) {
-    if (const auto* convolved = std::get_if<Convolved>(&spec_.steps[i])) {
-      if (enqueue(*convolved, gpu, call)) i += convolved->instead;
+    if (i == skipped) i += skipping;
+    if (i >= end) break;
+    if (const auto* library = std::get_if<Library>(&spec_.steps[i])) {
+      if (enqueue(*library, gpu, call)) {
+        skipped = i + 1 + library->then;
+        skipping = library->instead;
+      } else {
+        i += library->then;
+      }
     } else if (const auto* finished = std::get_if<Finished>(&spec_.steps[i])) {
       if (enqueue(*finished, gpu, call)) i += finished->instead;
     } else if (const auto* product = std::get_if<Product>(&spec_.steps[i])) {
@@ -359,18 +371,26 @@ void LaunchPlan::enqueue(const Product& product, const Gpu& gpu, const Call& cal
            pointer(product.c, call), add, spec_.name + "] [" + gpu.name());
 }
 
-bool LaunchPlan::enqueue(const Convolved& convolved, const Gpu& gpu, const Call& call) const {
-  const uint8_t request = call.req[convolved.result.number];
-  if (request == MX_REQ_NULL) return true;
-  const auto& plan = request == MX_REQ_ADD ? convolved.added : convolved.written;
+bool LaunchPlan::agree(const Library& library, const Call& call, uint8_t* request) {
+  *request = call.req[library.results.front().number];
+  return std::all_of(library.results.begin(), library.results.end(),
+                     [&](const Parameter& p) { return call.req[p.number] == *request; });
+}
+
+bool LaunchPlan::enqueue(const Library& library, const Gpu& gpu, const Call& call) const {
+  uint8_t request = MX_REQ_NULL;
+  if (!agree(library, call, &request)) return false;
+  if (request == MX_REQ_NULL && library.then == 0) return true;
+  if (request == MX_REQ_NULL) return false;
+  const auto& plan = request == MX_REQ_ADD ? library.added : library.written;
   if (plan == nullptr) return false;
   std::vector<void*> pointers;
   for (const int64_t id : plan->ids()) {
-    pointers.push_back(pointer(convolved.places[static_cast<size_t>(id - 1)], call));
+    pointers.push_back(pointer(library.places[static_cast<size_t>(id - 1)], call));
     if (reinterpret_cast<uintptr_t>(pointers.back()) % dnn::kAlignment != 0) return false;
   }
   constexpr uintptr_t mask = dnn::kWorkspaceAlignment - 1;
-  const auto scratch = reinterpret_cast<uintptr_t>(pointer(convolved.workspace, call));
+  const auto scratch = reinterpret_cast<uintptr_t>(pointer(library.workspace, call));
   plan->run(gpu, stream_of(call), pointers, reinterpret_cast<void*>((scratch + mask) & ~mask),
             spec_.name + "] [" + gpu.name());
   return true;

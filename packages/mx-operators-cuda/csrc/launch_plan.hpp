@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plan (mx.plan.v1) that enqueues kernels, matrix products and convolutions one after another on the stream it is
+// A plan (mx.plan.v1) that enqueues kernels, matrix products and graphs of cuDNN one after another on the stream it is
 // given.  What each kernel's parameters are is data, so every generator of kernels makes the same plan.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 #include "blas_lt.hpp"
 #include "captured_step.hpp"
-#include "convolution_graph.hpp"
+#include "graph_plan.hpp"
 #include "kernel.hpp"
 #include "mx_core/plan.hpp"
 #include "parameter.hpp"
@@ -28,14 +28,15 @@ struct Launch {
   std::vector<Parameter> parameters;
 };
 
-// A convolution by cuDNN.  In a run that it cannot serve (the result is added to what is there, and cuDNN has no plan
-// for that; an address is not aligned) the `instead` steps that follow are enqueued in its place, and only then.
-struct Convolved {
-  std::shared_ptr<const dnn::ConvolutionPlan> written, added;  // the latter may be null
-  std::vector<Parameter> places;  // of the tensors by their ids, the first of which is 1
-  Parameter result;               // which of them is written, an output
-  Parameter workspace;            // scratch, of which the first multiple of kWorkspaceAlignment is used
-  size_t instead;
+// A graph of cuDNN.  In a run that it serves the `then` steps that follow are enqueued after it, and the `instead` steps
+// after those are not.  In one that it cannot serve (a result is added to what is there, and cuDNN has no plan for that;
+// one of several is not wanted; an address is not aligned) it is the other way round.
+struct Library {
+  std::shared_ptr<const dnn::GraphPlan> written, added;  // the latter may be null
+  std::vector<Parameter> places;   // of the tensors by their ids, the first of which is 1
+  std::vector<Parameter> results;  // which outputs are written; with `added`, one
+  Parameter workspace;             // scratch, of which the first multiple of kWorkspaceAlignment is used
+  size_t then, instead;
 };
 
 // What run-time scalars must satisfy: `larger` is at least, or above, `smaller` (-1: zero).
@@ -62,7 +63,7 @@ struct LaunchSpec {
   uint64_t random_blocks = 0;
   bool adds = true;  // false: a request to add is refused
   std::vector<Condition> conditions;
-  std::vector<std::variant<Launch, Product, Convolved, Finished>> steps;  // empty: there is nothing to compute
+  std::vector<std::variant<Launch, Product, Library, Finished>> steps;  // empty: there is nothing to compute
   std::optional<Counted> counted = std::nullopt;
 };
 
@@ -92,12 +93,14 @@ class LaunchPlan final : public Plan, public Capturable {
   void enqueue(const Product& product, const Gpu& gpu, const Call& call) const;
   void check_step(const Launch& launch, const Gpu& gpu) const;
   void check_step(const Product& product, const Gpu& gpu) const;
-  void check_step(const Convolved& convolved, const Gpu& gpu) const;
+  void check_step(const Library& library, const Gpu& gpu) const;
   void check_step(const Finished& finished, const Gpu& gpu) const;
   // Steps after this one.
   size_t steps_after(const void* step) const;
+  // Whether each result is requested in the same way; that then is `request`.
+  static bool agree(const Library& library, const Call& call, uint8_t* request);
   // False where the steps in its place are to be enqueued.
-  bool enqueue(const Convolved& convolved, const Gpu& gpu, const Call& call) const;
+  bool enqueue(const Library& library, const Gpu& gpu, const Call& call) const;
   bool enqueue(const Finished& finished, const Gpu& gpu, const Call& call) const;
 
   const LaunchSpec spec_;

@@ -44,6 +44,14 @@ def test_convolutions_by_cudnn(refuses: str, machine: Machine, tmp_path: Path) -
     machine.check("convolutions", MX_CUDNN=cudnn, FAKE_CUDNN_REFUSES=refuses, FAKE_CUDNN_LOG=log)
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("refuses", ["", pytest.param("norm", marks=IN_CI)])
+def test_normalizations_by_cudnn(refuses: str, machine: Machine, tmp_path: Path) -> None:
+    cudnn = machine.environment["FAKE_CUDNN"]
+    log = str(tmp_path / "log")
+    machine.check("normalizations", MX_CUDNN=cudnn, FAKE_CUDNN_REFUSES=refuses, FAKE_CUDNN_LOG=log)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(

@@ -16,13 +16,14 @@ def test_features_have_mxnets_names_and_are_one_object() -> None:
     assert len(features) == 32
     assert list(features)[:4] == ["CUDA", "CUDNN", "NCCL", "CUDA_RTC"]
     assert [feature.name for feature in mx.runtime.feature_list()] == list(features)
-    assert repr(features["CUDNN"]) == "✖ CUDNN"
+    assert repr(features["TENSORRT"]) == "✖ TENSORRT"
     assert repr(features).startswith("[")
 
 
 def test_features_are_those_of_the_machine() -> None:
     features = mx.runtime.Features()
     assert features.is_enabled("cuda") is (mx.num_gpus() > 0)
+    assert mx.num_gpus() > 0 or not features.is_enabled("cudnn")
     flags = next(
         line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")
     ).split()

@@ -76,7 +76,15 @@ class Product:
         add: bool,
     ) -> None: ...
 
-class ConvolutionPlan:
+class GraphPlan:
+    @property
+    def workspace(self) -> int: ...
+    @property
+    def engine(self) -> int: ...
+    @property
+    def passed_over(self) -> int: ...
+
+class ConvolutionPlan(GraphPlan):
     def __init__(
         self,
         *,
@@ -92,22 +100,32 @@ class ConvolutionPlan:
         gpu: int | None,
         properties: str = "",
     ) -> None: ...
-    @property
-    def workspace(self) -> int: ...
-    @property
-    def engine(self) -> int: ...
-    @property
-    def passed_over(self) -> int: ...
 
-class Convolved:
+class NormPlan(GraphPlan):
     def __init__(
         self,
-        written: ConvolutionPlan,
-        added: ConvolutionPlan | None,
+        *,
+        mode: int,
+        gradient: bool,
+        dtypes: tuple[int, int],
+        last: bool,
+        extents: Sequence[int],
+        epsilon: float,
+        workspace: int,
+        gpu: int | None,
+        properties: str = "",
+    ) -> None: ...
+
+class Library:
+    def __init__(
+        self,
+        written: GraphPlan,
+        added: GraphPlan | None,
         *,
         places: Sequence[tuple[int, int, int]],
-        result: tuple[int, int, int],
+        results: Sequence[tuple[int, int, int]],
         workspace: tuple[int, int, int],
+        then: int,
         instead: int,
     ) -> None: ...
 
@@ -157,7 +175,7 @@ def launch_plan(
     inputs: Sequence[tuple[Sequence[int], int]],
     outputs: Sequence[tuple[Sequence[int], int]],
     steps: Sequence[
-        tuple[Kernel, int, int, int, Sequence[tuple[int, int, int]]] | Product | Convolved | Finished
+        tuple[Kernel, int, int, int, Sequence[tuple[int, int, int]]] | Product | Library | Finished
     ],
     *,
     n_scalars: int = 0,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cuDNN: found and loaded when the first convolution is prepared; without it our own kernels serve."""
+"""cuDNN: found and loaded when the first operator that it serves is prepared; without it our own kernels serve."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _SONAMES = ("libcudnn.so.9",)
 _BESIDE = (
     "cu13/lib/libcublasLt.so.*", "cublas/lib/libcublasLt.so.*",
     "cu13/lib/libcublas.so.*", "cublas/lib/libcublas.so.*",
+    "cu13/lib/libnvrtc-builtins.so.*", "cuda_nvrtc/lib/libnvrtc-builtins.so.*",
     "cu13/lib/libnvrtc.so.*", "cuda_nvrtc/lib/libnvrtc.so.*",
 )  # fmt: skip
 
@@ -47,7 +48,7 @@ def load() -> tuple[str, str]:
         return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
     candidates = places("MX_CUDNN", _PATTERNS, "cudnn", _SONAMES)
-    return load_first("cuDNN (NVIDIA's convolutions)", CURE, candidates, opened)
+    return load_first("cuDNN (NVIDIA's layers of neural networks)", CURE, candidates, opened)
 
 
 def _load_beside(path: Path) -> None:
@@ -75,5 +76,5 @@ def line() -> str:
         return f"{version}, {path}"
     except MXNetError as error:
         if "MX_CUDNN is off" in str(error):
-            return "off (MX_CUDNN); our own kernels serve convolutions"
-        return f"not installed; our own kernels serve convolutions; {CURE}"
+            return "off (MX_CUDNN); our own kernels serve"
+        return f"not installed; our own kernels serve; {CURE}"

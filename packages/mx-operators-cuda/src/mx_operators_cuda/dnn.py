@@ -14,7 +14,7 @@ from mx_core import dtypes
 from mx_core.errors import MXNetError, NoKernelError
 from mx_operators_cuda import convolution, cudnn
 from mx_operators_cuda.convolution import Result, Shape, Work
-from mx_operators_cuda.launch import Convolved, Kind, Launch, Parameter, make_plan
+from mx_operators_cuda.launch import Kind, Launch, Library, Parameter, make_plan
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
@@ -140,7 +140,7 @@ def _plan(call: KernelCall, work: Work | None) -> Any:
     if work.code not in _FLOATS or min(work.shape.elements) == 0:
         return None
     gpu = call.context.device_id
-    steps: list[Launch | Convolved] = []
+    steps: list[Launch | Library] = []
     workspace: Parameter = (Kind.SCRATCH, len(work.scratch))
     needed = -1
     for piece, signature in zip(work.pieces, signatures(call, work), strict=True):
@@ -149,8 +149,8 @@ def _plan(call: KernelCall, work: Work | None) -> Any:
             # cuDNN does not add a result with a bias
             added = None if signature.bias else _planned(replace(signature, add=True), gpu)
             needed = max(needed, *(plan.workspace for plan in (written, added) if plan is not None))
-            places, result = piece.places, piece.places[_PLACES[piece.result]]
-            steps.append(Convolved(written, added, places, result, workspace, len(piece.steps)))
+            results = (piece.places[_PLACES[piece.result]],)
+            steps.append(Library(written, added, piece.places, results, workspace, 0, len(piece.steps)))
         steps += piece.steps
     if needed < 0:
         return None

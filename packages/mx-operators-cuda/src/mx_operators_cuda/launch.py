@@ -102,29 +102,32 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Convolved:
-    """A convolution by cuDNN, with steps in its place for runs that it does not serve.
+class Library:
+    """A graph of cuDNN, with steps in its place for runs that it does not serve.
 
     Parameters
     ----------
     written, added : native plan
-        Which writes the result, and which adds it to what is there; the latter may be None.
+        Which writes the results, and which adds the one there is to what is there; the latter may be None.
     places : tuple of Parameter
-        Of x, w, y and the bias, which may be missing.
-    result : Parameter
-        Which of them is computed, an output.
+        Of the tensors, by their ids less one.
+    results : tuple of Parameter
+        The outputs among them, one or more.
     workspace : Parameter
         Scratch memory: what the plans need, and 256 bytes.
+    then : int
+        How many of the steps that follow are run only where this one serves.
     instead : int
-        How many of the steps that follow are run only where this one does not serve: the result is added and there
-        is no plan for that, or an address is no multiple of 16.
+        How many of the steps after those are run only where it does not: a result is added and there is no plan for
+        that, some of several are not wanted, or an address is no multiple of 16.
     """
 
     written: Any
     added: Any
     places: tuple[Parameter, ...]
-    result: Parameter
+    results: tuple[Parameter, ...]
     workspace: Parameter
+    then: int
     instead: int
 
 
@@ -158,7 +161,7 @@ class Finished:
 
 
 #: what a plan enqueues
-Step: TypeAlias = Launch | Product | Convolved | Finished
+Step: TypeAlias = Launch | Product | Library | Finished
 
 
 @dataclass(frozen=True)
@@ -260,7 +263,7 @@ def _native_step(step: Step, here: int) -> Any:
         return _launch(step, here)
     if isinstance(step, Finished):
         return _finished(step)
-    return _product(step) if isinstance(step, Product) else _convolved(step)
+    return _product(step) if isinstance(step, Product) else _library(step)
 
 
 def _launch(launch: Launch, here: int) -> Any:
@@ -297,12 +300,13 @@ def _finished(step: Finished) -> Any:
     )  # fmt: skip
 
 
-def _convolved(step: Convolved) -> Any:
+def _library(step: Library) -> Any:
     from mx_operators_cuda import _native
 
-    return _native.Convolved(
+    return _native.Library(
         step.written, step.added, places=list(map(_native_parameter, step.places)),
-        result=_native_parameter(step.result), workspace=_native_parameter(step.workspace), instead=step.instead,
+        results=list(map(_native_parameter, step.results)), workspace=_native_parameter(step.workspace),
+        then=step.then, instead=step.instead,
     )  # fmt: skip
 
 

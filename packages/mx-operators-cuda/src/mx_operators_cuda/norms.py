@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mx_core import expression as X
 from mx_core.expression import Opcode
@@ -17,6 +17,15 @@ from mx_operators_cuda.launch import Kind, Launch, make_plan
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
+
+
+#: launches, and the bytes of each piece of their scratch memory; None for what the kernels do not have
+Steps: TypeAlias = "tuple[list[Launch], list[int]] | None"
+
+
+def _planned(call: KernelCall, steps: Steps) -> Any:
+    """A plan of nothing but them."""
+    return None if steps is None else _plan(call, *steps)
 
 
 def _plan(call: KernelCall, steps: Sequence[Launch], scratch: Sequence[int]) -> Any:
@@ -43,6 +52,11 @@ def _here(call: KernelCall) -> bool:
 
 def batch_norm(call: KernelCall) -> Any:
     """data, gamma, beta, moving_mean, moving_var -> output, mean, var; with the activation, at least 0."""
+    return _planned(call, batch_norm_steps(call))
+
+
+def batch_norm_steps(call: KernelCall) -> Steps:
+    """Those of BatchNorm."""
     p: Any = call.params
     data, gamma = call.inputs[:2]
     if not _here(call):
@@ -68,7 +82,7 @@ def batch_norm(call: KernelCall) -> Any:
         def summary(x: Any, gamma: Any, beta: Any, mean: Any, var: Any, k: Any, n: Any) -> Any:
             return mean, shown(var)
 
-        return _plan(call, *folds.launches(call.op.name, where, inputs, outputs, (), result, summary))
+        return folds.launches(call.op.name, where, inputs, outputs, (), result, summary)
 
     def trained(
         x: Any, gamma: Any, beta: Any, m: Any, v: Any, k: Any, n: Any, total: Any, squares: Any
@@ -83,14 +97,16 @@ def batch_norm(call: KernelCall) -> Any:
         return mean, shown(var), m * kept + mean * new, v * kept + var * new
 
     moving = [Operand((Kind.INPUT, i), gamma.dtype, At.ROW) for i in (3, 4)]
-    made = folds.launches(
-        call.op.name, where, inputs, [*outputs, *moving], _statistics(5), trained, states
-    )  # fmt: skip
-    return _plan(call, *made)
+    return folds.launches(call.op.name, where, inputs, [*outputs, *moving], _statistics(5), trained, states)
 
 
 def backward_batch_norm(call: KernelCall) -> Any:
     """out_grad, data, gamma, mean, var, moving_mean, moving_var[, output] -> data_grad, gamma_grad, beta_grad."""
+    return _planned(call, backward_batch_norm_steps(call))
+
+
+def backward_batch_norm_steps(call: KernelCall) -> Steps:
+    """Those of its gradient."""
     p: Any = call.params
     head, data, gamma = call.inputs[:3]
     if not _here(call):
@@ -126,7 +142,7 @@ def backward_batch_norm(call: KernelCall) -> Any:
         total, products = values[-2:]
         return products * 0.0 if p.fix_gamma else products, total
 
-    return _plan(call, *folds.launches(call.op.name, where, inputs, outputs, passes, passed(result), summary))
+    return folds.launches(call.op.name, where, inputs, outputs, passes, passed(result), summary)
 
 
 def _where_positive(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -153,6 +169,11 @@ def _normal(eps: float, after: int) -> tuple[Callable[..., Any], Callable[..., A
 
 def layer_norm(call: KernelCall) -> Any:
     """data, gamma, beta -> output, mean, std along an axis."""
+    return _planned(call, layer_norm_steps(call))
+
+
+def layer_norm_steps(call: KernelCall) -> Steps:
+    """Those of LayerNorm."""
     p: Any = call.params
     data = call.inputs[0]
     where = Rows.along(data.shape, p.axis % len(data.shape))
@@ -162,7 +183,7 @@ def layer_norm(call: KernelCall) -> Any:
 def grouped_norm(call: KernelCall) -> Any:
     """data, gamma, beta -> output, mean, std of groups of channels."""
     p: Any = call.params
-    return _normalized(call, _groups(call, call.inputs[0].shape), At.CYCLE, p.eps)
+    return _planned(call, _normalized(call, _groups(call, call.inputs[0].shape), At.CYCLE, p.eps))
 
 
 def _groups(call: KernelCall, shape: tuple[int, ...]) -> Rows:
@@ -172,10 +193,10 @@ def _groups(call: KernelCall, shape: tuple[int, ...]) -> Rows:
     return Rows.blocks(rows, prod(shape) // rows if rows else 0, groups)
 
 
-def _normalized(call: KernelCall, where: Rows, at: At, eps: float) -> Any:
+def _normalized(call: KernelCall, where: Rows, at: At, eps: float) -> Steps:
     if not folds.floating((*call.inputs, *call.outputs)):
         return None
-    return _plan(call, *normalizing(call, where, at, eps))
+    return normalizing(call, where, at, eps)
 
 
 def normalizing(call: KernelCall, where: Rows, at: At, eps: float) -> tuple[list[Launch], list[int]]:
@@ -188,6 +209,11 @@ def normalizing(call: KernelCall, where: Rows, at: At, eps: float) -> tuple[list
 
 def backward_layer_norm(call: KernelCall) -> Any:
     """out_grad, data, gamma, mean, std -> data_grad, gamma_grad, beta_grad."""
+    return _planned(call, backward_layer_norm_steps(call))
+
+
+def backward_layer_norm_steps(call: KernelCall) -> Steps:
+    """Those of its gradient."""
     p: Any = call.params
     shape = call.inputs[1].shape
     axis = p.axis % len(shape)
@@ -200,10 +226,10 @@ def backward_grouped_norm(call: KernelCall) -> Any:
     where = _groups(call, shape)
     groups = where.cycle
     across = Rows.of((shape[0], groups, where.extent), 1)
-    return _backward_normalized(call, where, At.CYCLE, across, At.OUTER)
+    return _planned(call, _backward_normalized(call, where, At.CYCLE, across, At.OUTER))
 
 
-def _backward_normalized(call: KernelCall, where: Rows, at: At, across: Rows, statistics: At) -> Any:
+def _backward_normalized(call: KernelCall, where: Rows, at: At, across: Rows, statistics: At) -> Steps:
     """The gradient of data over the rows that were normalized, those of gamma and beta over rows across them."""
     if not folds.floating((*call.inputs, *call.outputs)):
         return None
@@ -229,7 +255,7 @@ def _backward_normalized(call: KernelCall, where: Rows, at: At, across: Rows, st
         f"{call.op.name}_parameters", across, inputs, outputs, passes, None,
         lambda *values: tuple(values[-2:]), scratch=len(scratch),
     )  # fmt: skip
-    return _plan(call, [*steps, *more], [*scratch, *parts])
+    return [*steps, *more], [*scratch, *parts]
 
 
 # ---- L2Normalization, moments ----

@@ -254,6 +254,10 @@ CUDNN: tuple[tuple[str, str], ...] = (
     ("_backward_Convolution", "dnn:backward_convolve"),
     ("Deconvolution", "dnn:deconvolve"),
     ("_backward_Deconvolution", "dnn:backward_deconvolve"),
+    ("BatchNorm", "dnn_norms:batch_norm"),
+    ("_backward_BatchNorm", "dnn_norms:backward_batch_norm"),
+    ("LayerNorm", "dnn_norms:layer_norm"),
+    ("_backward_LayerNorm", "dnn_norms:backward_layer_norm"),
 )
 
 

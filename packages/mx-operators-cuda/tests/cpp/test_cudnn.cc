@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <cstdlib>
 #include <thread>
 
 #include "convolution_graph.hpp"
 #include "launch_plan.hpp"
+#include "norm_graph.hpp"
 #include "support.hpp"
 
 namespace test {
 namespace {
 
-using mx::cuda::Convolved;
 using mx::cuda::Current;
 using mx::cuda::Gpu;
 using mx::cuda::Kernel;
 using mx::cuda::Launch;
 using mx::cuda::LaunchPlan;
+using mx::cuda::Library;
 using mx::cuda::Parameter;
 using mx::cuda::dnn::Choice;
 using mx::cuda::dnn::Convolution;
 using mx::cuda::dnn::ConvolutionPlan;
+using mx::cuda::dnn::Norm;
+using mx::cuda::dnn::NormPlan;
 
 // One example of 1 x 1 x 4, a filter of 1 x 2.
 Convolution row(Convolution::Result result = Convolution::kY) {
@@ -75,6 +79,31 @@ void what_is_malformed_is_refused() {
   ::unsetenv("FAKE_CUDNN_REFUSES");
 }
 
+Norm examples() { return {Norm::kLayer, false, MX_FLOAT32, MX_FLOAT32, true, {2, 4, 1, 1}, 0.5f}; }
+
+std::shared_ptr<NormPlan> planned(const Norm& what) {
+  const Gpu& gpu = Gpu::at(0);
+  const Current current(gpu);
+  return std::make_shared<NormPlan>(what, kAny, &gpu, "");
+}
+
+// x, y, scale, bias, mean and inverse have addresses; epsilon is a number of the host.
+void normalizations_are_planned() {
+  CHECK((planned(examples())->ids() == std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
+  Norm what = examples();
+  what.gradient = true;
+  CHECK((planned(what)->ids() == std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8}));
+  CHECK(NormPlan(what, kAny, nullptr, "{}").workspace() == 1000);  // of a described GPU
+  what.x[0] = 0;
+  CHECK(has(refusal([&] { planned(what); }), "[cuDNN gradient of a normalization] expected four extents above 0"));
+  what = examples();
+  what.vectors = MX_FLOAT64;
+  CHECK(has(refusal([&] { planned(what); }), "type code"));
+  ::setenv("FAKE_CUDNN_REFUSES", "norm", 1);
+  CHECK(has(refusal([] { planned(examples()); }), "[cuDNN normalization] no engine serves (of 0)"));
+  ::unsetenv("FAKE_CUDNN_REFUSES");
+}
+
 // In place of the convolution: marks the result.
 void mark(unsigned, unsigned, void** arguments) {
   const auto address = *static_cast<uint64_t*>(arguments[0]);
@@ -87,7 +116,7 @@ mx::cuda::LaunchSpec spec(std::shared_ptr<ConvolutionPlan> added, size_t instead
   static const auto kernel = std::make_shared<Kernel>("mark", "FAKE:registered");
   const Parameter x{Parameter::kInput, 0}, w{Parameter::kInput, 1}, y{Parameter::kOutput, 0};
   return {"conv", 0, {1256}, 0, true, {},
-          {Convolved{planned(row()), std::move(added), {x, w, y}, y, {Parameter::kScratch, 0}, instead},
+          {Library{planned(row()), std::move(added), {x, w, y}, {y}, {Parameter::kScratch, 0}, 0, instead},
            Launch{kernel, 1, 32, 0, {y}}}};
 }
 
@@ -131,8 +160,82 @@ void steps_in_its_place() {
     CHECK((run(MX_REQ_ADD, 0) == (has_added ? std::vector<float>{121, 132, 143} : std::vector<float>{-1, 100, 100})));
     plan->release(plan);
   }
-  CHECK(has(refusal([] { LaunchPlan(kSignature, spec(nullptr, 2)); }), "malformed convolution"));
+  CHECK(has(refusal([] { LaunchPlan(kSignature, spec(nullptr, 2)); }), "malformed graph of cuDNN"));
   for (const mx_block& block : {x, w, y, scratch}) memory.free(block);
+}
+
+void double_all(unsigned, unsigned, void** arguments) {
+  const auto address = *static_cast<uint64_t*>(arguments[0]);
+  auto* y = reinterpret_cast<float*>(address & ~kFakeDeviceBit);
+  for (int i = 0; i < 8; ++i) y[i] *= 2;
+}
+
+// Steps that follow a graph run where it serves; those after them where it does not: two results are requested in
+// different ways.
+void steps_after_it() {
+  static const size_t sizes[] = {8};
+  fake_register("double_all", double_all, sizes, 1);
+  fake_register("mark", mark, sizes, 1);
+  const auto doubles = std::make_shared<Kernel>("double_all", "FAKE:registered");
+  const auto marks = std::make_shared<Kernel>("mark", "FAKE:registered");
+  const Parameter x{Parameter::kInput, 0}, scale{Parameter::kInput, 1}, bias{Parameter::kInput, 2};
+  const Parameter y{Parameter::kOutput, 0}, mean{Parameter::kOutput, 1}, space{Parameter::kScratch, 0};
+  const Parameter inverse{Parameter::kScratch, 1};
+  const auto spec = [&](size_t then, size_t instead, std::vector<Parameter> results) -> mx::cuda::LaunchSpec {
+    return {"norm", 0, {1256, 8}, 0, true, {},
+            {Library{planned(examples()), nullptr, {x, y, scale, bias, mean, inverse}, std::move(results), space, then,
+                     instead},
+             Launch{doubles, 1, 32, 0, {y}}, Launch{marks, 1, 32, 0, {y}}}};
+  };
+  const mx::Spec vector({4}, MX_FLOAT32), data({2, 4}, MX_FLOAT32);
+  const mx::Signature signature{{data, vector, vector}, {data, mx::Spec({2}, MX_FLOAT32)}, 0};
+  CHECK(has(refusal([&] { LaunchPlan(signature, spec(1, 2, {y, mean})); }), "malformed graph of cuDNN"));
+  CHECK(has(refusal([&] { LaunchPlan(signature, spec(3, 0, {y, mean})); }), "malformed graph of cuDNN"));
+  CHECK(has(refusal([&] { LaunchPlan(signature, spec(1, 1, {})); }), "malformed graph of cuDNN"));
+  CHECK(has(refusal([&] { LaunchPlan(signature, spec(1, 1, {y, x})); }), "malformed graph of cuDNN"));
+  const Device device;
+  const Memory memory;
+  void* stream = device.stream(0);
+  const mx_block on_x = memory.alloc(32), on_scale = memory.alloc(16), on_bias = memory.alloc(16);
+  const mx_block on_y = memory.alloc(32), on_mean = memory.alloc(8), first = memory.alloc(2048), second = memory.alloc(8);
+  const std::vector<float> given{1, 1, 3, 3, 5, 5, 5, 5}, ones(4, 1), zeros(4, 0);
+  device.copy(stream, on_x.data, kGpu, given.data(), kCpu, 32);
+  device.copy(stream, on_scale.data, kGpu, ones.data(), kCpu, 16);
+  device.copy(stream, on_bias.data, kGpu, zeros.data(), kCpu, 16);
+  auto* plan = new LaunchPlan(signature, spec(1, 1, {y, mean}));
+  const auto run = [&](uint8_t of_y, uint8_t of_mean) {
+    const std::vector<float> before(8, 100);
+    device.copy(stream, on_y.data, kGpu, before.data(), kCpu, 32);
+    mx_kernel_context context{};
+    context.size = sizeof context;
+    context.context = kGpu;
+    context.stream = stream;
+    void* pieces[] = {first.data, second.data};
+    context.scratch = pieces;
+    const int64_t wide[] = {2, 4}, four = 4, two = 2;
+    const mx_tensor in[] = {{on_x.data, wide, 32, kGpu, MX_FLOAT32, 2, 0},
+                            {on_scale.data, &four, 16, kGpu, MX_FLOAT32, 1, 0},
+                            {on_bias.data, &four, 16, kGpu, MX_FLOAT32, 1, 0}};
+    const mx_tensor out[] = {{on_y.data, wide, 32, kGpu, MX_FLOAT32, 2, 0}, {on_mean.data, &two, 8, kGpu, MX_FLOAT32, 1, 0}};
+    const uint8_t requests[] = {of_y, of_mean};
+    Device::passes([&](mx_error* e) { return plan->run(plan, &context, in, 3, out, requests, 2, e); });
+    std::vector<float> got(8), means(2);
+    device.copy(stream, got.data(), kCpu, on_y.data, kGpu, 32);
+    device.copy(stream, means.data(), kCpu, on_mean.data, kGpu, 8);
+    device.drain(stream);
+    got.insert(got.end(), means.begin(), means.end());
+    return got;
+  };
+  const std::vector<float> served = run(MX_REQ_WRITE, MX_REQ_WRITE);
+  const float far = 2 / std::sqrt(1.5f);  // variance 1, doubled
+  for (int i = 0; i < 8; ++i) CHECK(std::abs(served[i] - (i < 2 ? -far : i < 4 ? far : 0)) < 1e-6f);
+  CHECK(served[8] == 2 && served[9] == 5);
+  for (const auto& [of_y, of_mean] : {std::pair{MX_REQ_WRITE, MX_REQ_NULL}, std::pair{MX_REQ_ADD, MX_REQ_ADD}}) {
+    const std::vector<float> own = run(static_cast<uint8_t>(of_y), static_cast<uint8_t>(of_mean));
+    CHECK(own[0] == -1 && own[1] == 100 && own[7] == 100);
+  }
+  plan->release(plan);
+  for (const mx_block& block : {on_x, on_scale, on_bias, on_y, on_mean, first, second}) memory.free(block);
 }
 
 // Threads share a handle and a plan: each convolution is whole.
@@ -186,7 +289,9 @@ int main() {
   return run_healing({{"a library that is none", a_library_that_is_none},
                       {"engines are chosen", engines_are_chosen},
                       {"what is malformed is refused", what_is_malformed_is_refused},
+                      {"normalizations are planned", normalizations_are_planned},
                       {"steps in its place", steps_in_its_place},
+                      {"steps after it", steps_after_it},
                       {"threads convolve", threads_convolve},
                       {"a refused run is told", a_refused_run_is_told}});
 }

@@ -2,10 +2,11 @@
 //
 // cuDNN for the fake driver: the part of its graph interface that is used here.  A descriptor is a table of
 // attributes; what they may be is checked when it is finalized, and the tensors of a run when it is executed.  Runs
-// are computed by definition (`fake_convolution.hpp`), on the fake streams, and told to the file FAKE_CUDNN_LOG.
+// are computed by definition (`fake_convolution.hpp`, `fake_norm.hpp`), on the fake streams, and told to the file
+// FAKE_CUDNN_LOG.
 //
 // It names three engines: number 0 adds up in no fixed order, number 1 multiplies float32 in tensor cores, number 2
-// does neither.  FAKE_CUDNN_REFUSES lists what no engine has: "bias", "add", "y", "x", "w" (results), "all".
+// does neither.  FAKE_CUDNN_REFUSES lists what no engine has: "bias", "add", "y", "x", "w" (results), "norm", "all".
 // FAKE_CUDNN_VERSION is its version, 91900.
 #include <cstdio>
 #include <cstdlib>
@@ -17,10 +18,12 @@
 
 #include "fake_convolution.hpp"
 #include "fake_cuda.hpp"
+#include "fake_norm.hpp"
 
 namespace {
 
 using fake::Convolution;
+using fake::Norm;
 using fake::Tensor;
 
 enum : int { kOk = 0, kBadParameter = 2000, kNotFinalized = 2004, kUnsupported = 3000 };
@@ -36,6 +39,8 @@ enum : int {
   kGraph = 15,
   kPack = 16,
   kTensor = 17,
+  kNorm = 29,
+  kNormGradient = 30,
   kProperties = 38,
 };
 enum : int { kBool = 2, kInt64 = 3, kFloat = 4, kVoidPointer = 6, kNumericalNote = 11, kDescriptorType = 15 };
@@ -68,6 +73,7 @@ struct Descriptor {
   std::map<int, Values> attributes;
   Convolution made;  // of operations, graphs and what comes from them
   int engine = -1;
+  Norm norm{};  // in place of a convolution
 
   bool has(int attribute) const { return attributes.count(attribute) != 0; }
   template <class T> T one(int attribute, T absent = T()) const {
@@ -140,6 +146,29 @@ int finalize_convolution(Descriptor& d) {
   return made.fits() ? kOk : refuse(kBadParameter, "extents do not fit together");
 }
 
+// Attributes of x, y, scale, bias, mean and inverse; of a gradient also of scale's and of x's.
+int finalize_norm(Descriptor& d) {
+  Norm& made = d.norm;
+  made.gradient = d.kind == kNormGradient;
+  const int forward[] = {2002, 2013, 2005, 2006, 2003, 2004}, back[] = {2101, 2104, 2105, 2108, 2102, 2103, 2107, 2109};
+  Tensor* const tensors[] = {&made.x, &made.y, &made.scale, &made.bias, &made.mean, &made.inverse, &made.dscale, &made.dx};
+  for (int i = 0; i < (made.gradient ? 8 : 6); ++i) {
+    const Descriptor& given = d.other(made.gradient ? back[i] : forward[i]);
+    if (!given.finalized) return refuse(kNotFinalized, "a tensor");
+    *tensors[i] = tensor_of(given);
+  }
+  if (!made.gradient) {
+    const Descriptor& epsilon = d.other(2007);
+    if (!epsilon.finalized || !epsilon.one<bool>(908)) return refuse(kBadParameter, "epsilon");
+    made.epsilon_id = tensor_of(epsilon).id;
+    if (d.one<int>(2001, -1) != 1) return refuse(kUnsupported, "phase");
+  }
+  const int mode = d.one<int>(made.gradient ? 2100 : 2000, -1);
+  if (mode != 0 && mode != 2) return refuse(kUnsupported, "mode");
+  made.mode = mode;
+  return made.fits() ? kOk : refuse(kBadParameter, "extents of a normalization do not fit together");
+}
+
 int finalize_graph(Descriptor& d) {
   const auto operations = d.all<Descriptor*>(801);
   if (operations.empty() || operations.size() > 2) return refuse(kUnsupported, "operations");
@@ -147,6 +176,8 @@ int finalize_graph(Descriptor& d) {
     if (!operation->finalized) return refuse(kNotFinalized, "an operation");
   }
   d.made = operations[0]->made;
+  d.norm = operations[0]->norm;
+  if (d.norm.mode >= 0) return operations.size() == 1 ? kOk : refuse(kUnsupported, "operations after a normalization");
   if (d.made.result == 0) return refuse(kUnsupported, "no convolution comes first");
   if (operations.size() == 1) return d.made.target().is_virtual ? refuse(kBadParameter, "nothing is written") : kOk;
   const Descriptor& sum = *operations[1];
@@ -161,7 +192,9 @@ int finalize_graph(Descriptor& d) {
   return kOk;
 }
 
-bool engines_have(const Convolution& what) {
+bool engines_have(const Descriptor& d) {
+  const Convolution& what = d.made;
+  if (d.norm.mode >= 0) return !refused("all") && !refused("norm");
   const char result[2] = {what.result, '\0'};
   return !refused("all") && !refused(result) && !(what.biased && (refused("bias") || what.result != 'y')) &&
          !(what.beta != 0 && refused("add"));
@@ -171,14 +204,17 @@ int finalize(Descriptor& d) {
   switch (d.kind) {
     case kTensor: return finalize_tensor(d);
     case kForward: case kData: case kWeights: return finalize_convolution(d);
+    case kNorm: case kNormGradient: return finalize_norm(d);
     case kGraph: return finalize_graph(d);
     case kHeuristics:
       if (!d.other(201).finalized) return refuse(kNotFinalized, "the graph");
       d.made = d.other(201).made;
+      d.norm = d.other(201).norm;
       return kOk;
     case kPlan:
       if (d.one<void*>(400) == nullptr && !d.has(407)) return refuse(kBadParameter, "neither a handle nor a GPU");
       d.made = d.other(401).made;
+      d.norm = d.other(401).norm;
       d.engine = d.other(401).engine;
       return d.engine < 0 ? refuse(kBadParameter, "no engine") : kOk;
     case kPack:
@@ -190,8 +226,13 @@ int finalize(Descriptor& d) {
 
 struct Run {
   Convolution what;
+  Norm norm;
   std::map<int64_t, unsigned long long> addresses;
   unsigned long long workspace;
+  float epsilon = 0;
+
+  std::vector<const Tensor*> tensors() const { return norm.mode >= 0 ? norm.tensors() : what.tensors(); }
+  std::string text() const { return norm.mode >= 0 ? norm.text() : what.text(); }
 };
 
 void tell(const Run& run) {
@@ -199,7 +240,7 @@ void tell(const Run& run) {
   if (path == nullptr) return;
   static std::mutex mutex;
   const std::lock_guard<std::mutex> lock(mutex);
-  std::ofstream(path, std::ios::app) << run.what.text() << "\n";
+  std::ofstream(path, std::ios::app) << run.text() << "\n";
 }
 
 }  // namespace
@@ -252,10 +293,11 @@ int cudnnBackendSetAttribute(Descriptor* d, int attribute, int type, int64_t cou
 int cudnnBackendGetAttribute(const Descriptor* d, int attribute, int type, int64_t room, int64_t* count, void* values) {
   if (d->kind == kHeuristics && attribute == 202) {
     const bool fallback = d->one<int>(200) == 2;
-    *count = !engines_have(d->made) ? 0 : fallback ? 1 : 3;
+    *count = !engines_have(*d) ? 0 : fallback ? 1 : 3;
     for (int64_t i = 0; i < room && i < *count; ++i) {
       Descriptor* config = static_cast<Descriptor**>(values)[i];
       config->made = d->made;
+      config->norm = d->norm;
       config->engine = fallback ? 2 : static_cast<int>(i);
       config->finalized = true;
     }
@@ -265,6 +307,7 @@ int cudnnBackendGetAttribute(const Descriptor* d, int attribute, int type, int64
     Descriptor* engine = *static_cast<Descriptor**>(values);
     engine->engine = d->engine;
     engine->made = d->made;
+    engine->norm = d->norm;
     engine->finalized = true;
     *count = 1;
     return kOk;
@@ -292,10 +335,10 @@ int cudnnBackendExecute(Handle* handle, const Descriptor* plan, const Descriptor
   if (!plan->finalized || !pack->finalized) return refuse(kNotFinalized, "plan or pack");
   const auto ids = pack->all<int64_t>(1000);
   const auto pointers = pack->all<unsigned long long>(1001);
-  auto* run = new Run{plan->made, {}, pack->one<unsigned long long>(1003)};
+  auto* run = new Run{plan->made, plan->norm, {}, pack->one<unsigned long long>(1003)};
   for (size_t i = 0; i < ids.size(); ++i) run->addresses[ids[i]] = pointers[i];
   const char* wrong = fake_owns(run->workspace, kWorkspace) == 0 || run->workspace % 256 != 0 ? "workspace" : nullptr;
-  for (const Tensor* t : run->what.tensors()) {
+  for (const Tensor* t : run->tensors()) {
     const auto found = run->addresses.find(t->id);
     if (found == run->addresses.end()) {
       wrong = "a tensor has no address";
@@ -305,7 +348,17 @@ int cudnnBackendExecute(Handle* handle, const Descriptor* plan, const Descriptor
       wrong = "alignment of a tensor";
     }
   }
-  if (ids.size() != run->what.tensors().size()) wrong = "number of tensors";
+  size_t given = ids.size();
+  if (run->norm.epsilon_id != 0) {  // a number of the host, read now
+    const auto found = run->addresses.find(run->norm.epsilon_id);
+    if (found == run->addresses.end() || fake_owns(found->second, sizeof(float)) != 0) {
+      wrong = "epsilon";
+    } else {
+      run->epsilon = *reinterpret_cast<const float*>(found->second);
+      --given;
+    }
+  }
+  if (given != run->tensors().size()) wrong = "number of tensors";
   if (wrong != nullptr) {
     delete run;
     return refuse(kBadParameter, wrong);
@@ -314,7 +367,12 @@ int cudnnBackendExecute(Handle* handle, const Descriptor* plan, const Descriptor
   const auto body = [](void* argument) {
     auto* mine = static_cast<Run*>(argument);
     std::memset(reinterpret_cast<void*>(mine->workspace & ~kFakeDeviceBit), 0x77, kWorkspace);
-    mine->what.compute([&](int64_t id) { return reinterpret_cast<char*>(mine->addresses.at(id) & ~kFakeDeviceBit); });
+    const auto data = [&](int64_t id) { return reinterpret_cast<char*>(mine->addresses.at(id) & ~kFakeDeviceBit); };
+    if (mine->norm.mode >= 0) {
+      mine->norm.compute(data, mine->epsilon);
+    } else {
+      mine->what.compute(data);
+    }
   };
   fake_enqueue(handle->stream, body, run, [](void* argument) { delete static_cast<Run*>(argument); });
   return kOk;

@@ -46,6 +46,15 @@ def _gpu() -> bool:
     return services.device_count("gpu") > 0
 
 
+def _cudnn() -> bool:
+    """Whether a GPU is there, and the library that its kernels open."""
+    if not (_gpu() and _has_kernels("cudnn", "gpu")):
+        return False
+    from mx_operators_cuda.cudnn import installed
+
+    return installed()
+
+
 def _never() -> bool:
     return False
 
@@ -57,7 +66,7 @@ def _instructions(flag: str) -> Callable[[], bool]:
 #: name of MXNet -> whether it is here: for instruction sets whether the processor has them, which kernels choose by
 _ASKED: dict[str, Callable[[], bool]] = {
     "CUDA": _gpu,
-    "CUDNN": _never,
+    "CUDNN": _cudnn,
     "NCCL": lambda: _gpu() and "nccl" in plugins.registry("kvstores").names(),
     "CUDA_RTC": lambda: _gpu() and _has_kernels("nvrtc", "gpu"),
     "TENSORRT": _never,

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Normalizations by cuDNN, real or the stand-in, against the operators' references; see `plans.py`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mx_core import kernels, operators
+from mx_core.testing.case import make_case
+from mx_operators_cuda import cudnn
+from testkit.device_memory import GpuBench
+from testkit.gpu_kernels import ADD, FAKE, NULL, WRITE, compare
+
+LOG = os.environ.get("FAKE_CUDNN_LOG")
+REFUSED = bool(os.environ.get("FAKE_CUDNN_REFUSES"))
+pytestmark = pytest.mark.skipif(not cudnn.installed(), reason="cuDNN is not installed")
+
+#: operator, parameters and shape of the data, whose channels are last
+CASES: list[tuple[str, dict[str, Any], tuple[int, ...]]] = [
+    ("BatchNorm", {"axis": -1, "fix_gamma": False}, (3, 4, 5, 8)),
+    ("BatchNorm", {"axis": 3, "output_mean_var": True, "momentum": 0.6}, (2, 3, 3, 16)),
+    ("BatchNorm", {"eps": 1e-5}, (7, 8)),
+    ("BatchNorm", {"axis": 2, "fix_gamma": False, "eps": 0.1}, (2, 6, 8)),
+    ("LayerNorm", {}, (4, 5, 32)),
+    ("LayerNorm", {"eps": 0.01, "output_mean_var": True}, (6, 40)),
+]
+TYPES = ["float32", "float16", "bfloat16"]
+
+
+@pytest.fixture(scope="module")
+def bench() -> GpuBench:
+    return GpuBench()
+
+
+def told() -> list[str]:
+    """What the stand-in has run since it was last asked."""
+    assert LOG is not None
+    path = Path(LOG)
+    lines = path.read_text().splitlines() if path.exists() else []
+    path.unlink(missing_ok=True)
+    return lines
+
+
+def told_all(test: Any) -> Any:
+    """A test of what a stand-in runs that refuses nothing."""
+    return test if LOG is not None and not REFUSED else None
+
+
+def variant(
+    bench: GpuBench,
+    name: str,
+    params: dict[str, Any],
+    shapes: list[Any],
+    dtype: str = "float32",
+    is_train: bool = True,
+) -> str:
+    case = make_case(name, params, shapes, dtype=dtype, is_train=is_train)
+    return kernels.prepare(case.op, case.params, case.specs, case.outputs, bench.context, is_train).variant
+
+
+def gradient_of(name: str, params: dict[str, Any], shape: tuple[int, ...]) -> list[Any]:
+    """Inputs of the gradient, among them what the operator writes in training."""
+    case = make_case(name, params, [shape], dtype="float64", low=0.2, high=1.2)
+    given = [*case.op.inputs(case.params), *case.op.aux(case.params)]
+    known = dict(zip(given, case.inputs, strict=True))
+    known |= dict(zip(case.op.outputs(case.params), case.reference(), strict=False))
+    known["out_grad"] = np.random.default_rng(2).normal(size=shape)
+    return [
+        np.asarray(known[i], np.float64) for i in operators.get(name).backward_operator().inputs(case.params)
+    ]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("name", "params", "shape"), CASES)
+def test_numbers(
+    name: str, params: dict[str, Any], shape: tuple[int, ...], dtype: str, bench: GpuBench
+) -> None:
+    """Results, statistics and moving averages; requests that cuDNN does not serve are our own kernels'."""
+    if not REFUSED:
+        assert variant(bench, name, params, [shape], dtype) == "cudnn"
+    if dtype != "float32" and FAKE and len(shape) < 3:
+        return
+    case = make_case(name, params, [shape], dtype="float64", low=0.2, high=1.2)
+    compare(bench, name, params, list(case.inputs), dtype, requests=(WRITE, ADD, NULL))
+    given = gradient_of(name, params, shape)
+    compare(bench, f"_backward_{name}", params, given, dtype, requests=(WRITE, ADD, NULL), rtol=None)
+
+
+@told_all
+def test_arguments(bench: GpuBench) -> None:
+    """Extents and strides; one run for a request to write, none for the others."""
+    told()
+    params, shape = {"axis": -1, "fix_gamma": False}, (2, 3, 4, 8)
+    compare(bench, "BatchNorm", params, [shape], span=(0.2, 1.2), requests=(WRITE, ADD, NULL))
+    x = "float32 x=2,8,12,1/96,1,8,8 scale=1,8,1,1/8,1,8,8"
+    assert told() == [f"batch norm {x} mean=1,8,1,1/8,1,8,8"]
+    compare(
+        bench, "_backward_BatchNorm", params, gradient_of("BatchNorm", params, shape), requests=(WRITE, ADD)
+    )
+    assert told() == [f"gradient of batch norm {x} mean=1,8,1,1/8,1,8,8"]
+    compare(bench, "LayerNorm", {}, [(2, 3, 8)], requests=(WRITE,))
+    assert told() == ["layer norm float32 x=6,8,1,1/8,1,8,8 scale=1,8,1,1/8,1,8,8 mean=6,1,1,1/1,1,1,1"]
+
+
+def test_what_our_own_kernels_serve(bench: GpuBench) -> None:
+    last = {"axis": -1}
+    assert variant(bench, "BatchNorm", {}, [(2, 3, 4, 5)]) == "nvrtc"  # channels first
+    assert variant(bench, "BatchNorm", last, [(2, 4, 8)], is_train=False) == "nvrtc"
+    assert variant(bench, "BatchNorm", {**last, "use_global_stats": True}, [(2, 4, 8)]) == "nvrtc"
+    assert variant(bench, "BatchNorm", {**last, "cudnn_off": True}, [(2, 4, 8)]) == "nvrtc"
+    assert variant(bench, "BatchNorm", last, [(2, 4, 8)], "float64") == "nvrtc"
+    assert variant(bench, "BatchNorm", last, [(0, 4, 8)]) == "nvrtc"
+    assert variant(bench, "LayerNorm", {"axis": 1}, [(2, 4, 8)]) == "nvrtc"
+    assert variant(bench, "LayerNorm", {}, [(2, 4, 8)], "float64") == "nvrtc"
+
+
+def test_the_feature_is_told() -> None:
+    """`mx.runtime` says that cuDNN is here."""
+    mx = pytest.importorskip("mx")
+    assert mx.runtime.Features().is_enabled("CUDNN")

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cuDNN itself has a plan for batch norms of the model zoo and layer norms of Transformers: `nox -s cudnn`.
+
+As in `plans.py` no GPU is needed. cuDNN compiles these kernels when it plans them, and for that wants a driver:
+`driver.c` is one without a GPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mx
+from mx_core import dtypes, operators
+from mx_core.context import gpu
+from mx_core.errors import NoKernelError
+from mx_core.kernels import KernelCall, TensorSpec
+from mx_core.operator.infer import infer_shapes, infer_types
+from mx_gluon.model_zoo import vision
+from mx_operators_cuda import cudnn, dnn_norms
+
+HERE = Path(__file__).parent
+GPU = (HERE / "h200.json").read_text()
+BATCH = 32
+NETWORKS = ("resnet18_v1", "resnet50_v2")
+#: widths of Transformers, from the first one to BERT's and GPT-2's, and rows: 8 sequences of 512 words
+WIDTHS, ROWS = (512, 768, 1024, 1600), 8 * 512
+
+
+@pytest.fixture(scope="module", autouse=True)
+def version(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """That of cuDNN, which must be there, opened after the driver."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    assert compiler is not None, "there is no C compiler, which builds the driver"
+    driver = tmp_path_factory.mktemp("driver") / "libcuda.so.1"
+    soname = "-Wl,-soname,libcuda.so.1"
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", soname, str(HERE / "driver.c"), "-o", str(driver)], check=True
+    )
+    ctypes.CDLL(str(driver), mode=ctypes.RTLD_GLOBAL)
+    return cudnn.load()[1]
+
+
+def batch_norms() -> list[tuple[int, ...]]:
+    """Shapes of data in the networks, with the channels last, each once."""
+    found = set()
+    for name in NETWORKS:
+        internals = vision.get_model(name)(mx.sym.Variable("data")).get_internals()
+        _, shapes, _ = internals.infer_shape(data=(BATCH, 3, 224, 224))
+        shape_of = dict(zip(internals.list_outputs(), shapes, strict=True))
+        nodes = json.loads(internals.tojson())["nodes"]
+        for node in nodes:
+            if node["op"] == "BatchNorm":
+                source = nodes[node["inputs"][0][0]]
+                n, c, *space = shape_of[
+                    source["name"] if source["op"] == "null" else f"{source['name']}_output"
+                ]
+                found.add((n, *space, c))
+    return sorted(found)
+
+
+def signatures(
+    name: str, params: dict[str, Any], shape: tuple[int, ...], dtype: str
+) -> list[dnn_norms.Signature]:
+    """What cuDNN is asked for: the layer in training, and its gradient."""
+    op: Any = operators.get(name)
+    p: Any = op.Param.parse({k: str(v) for k, v in params.items()})
+    names = [*op.inputs(p), *op.aux(p), *op.outputs(p)]
+    n_inputs = len(op.inputs(p)) + len(op.aux(p))
+    shapes = [s for part in infer_shapes(op, p, [shape, *[None] * (n_inputs - 1)]) for s in part]
+    types = [t for part in infer_types(op, p, [dtypes.code(dtype), *[None] * (n_inputs - 1)]) for t in part]
+    known = {n: TensorSpec(tuple(s), t) for n, s, t in zip(names, shapes, types, strict=True)}
+    known["out_grad"] = known["output"]
+    inputs = [known[n] for n in names[:n_inputs]]
+    back = op.backward_operator()
+    calls = (
+        KernelCall(op, p, tuple(inputs), tuple(known[n] for n in names[n_inputs:]), gpu(0), True),
+        KernelCall(back, p, tuple(known[n] for n in back.inputs(p)), tuple(inputs[:3]), gpu(0), True),
+    )
+    made = [dnn_norms.signature(call) for call in calls]
+    assert None not in made
+    return [signature for signature in made if signature is not None]
+
+
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["BatchNorm", "LayerNorm"])
+def test_plans(name: str, dtype: str) -> None:
+    """Each layer and its gradient; cuDNN has none for 3 channels, which are no multiple of 4."""
+    shapes = batch_norms() if name == "BatchNorm" else [(ROWS, width) for width in WIDTHS]
+    missing, made, most = [], 0, 0
+    for shape in shapes:
+        for signature in signatures(name, {"axis": -1, "eps": 1e-5}, shape, dtype):
+            try:
+                plan = signature.plan(None, GPU)
+            except NoKernelError as error:
+                missing.append((signature.extents[1], f"{signature}: {error}"))
+                continue
+            made += 1
+            most = max(most, plan.workspace)
+    print(f"\n{name} {dtype}: {made} plans of {len(shapes)} shapes, workspace at most {most >> 10} KiB")
+    print("\n".join(text for _, text in missing))
+    assert {channels for channels, _ in missing} <= {3}
