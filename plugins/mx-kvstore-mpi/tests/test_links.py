@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from mx_core import dtypes
-from mx_core.errors import SettingError
+from mx_core.errors import ArgumentError, SettingError
 from mx_kvstore_mpi import links, settings
 from mx_kvstore_mpi.errors import ProtocolError
 from mx_kvstore_mpi.links import Network, _links, _Meeting, own_address, wanted
@@ -90,6 +90,57 @@ def test_one_connection_of_a_kind_is_taken() -> None:
             first.receive()
         first.close()
         second.close()
+
+
+class _Flaky:
+    """A listener of which the first connections have gone before they are accepted."""
+
+    def __init__(self, listener: socket.socket, times: int) -> None:
+        self._listener, self._times = listener, times
+
+    def accept(self) -> Any:
+        if self._times:
+            self._times -= 1
+            raise ConnectionAbortedError
+        return self._listener.accept()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._listener, name)
+
+
+def test_a_connection_that_goes_at_once_hinders_no_other() -> None:
+    meeting = _Meeting(HERE, 0, 2)
+    flaky: Any = _Flaky(meeting._listener, 3)
+    meeting._listener = flaky
+    with meeting:
+        ends = [connect(("127.0.0.1", meeting.port), "secret") for _ in range(2)]
+        for end, use in zip(ends, ("terms", "sums"), strict=True):
+            end.send({"kind": use, "rank": 1, "job": "test 1"})
+        found = meeting.connections([[], []])
+        assert len(found) == 2
+        for channel in (*found.values(), *ends):
+            channel.close()
+
+
+def test_connections_of_which_no_links_come_are_closed() -> None:
+    with _Meeting(HERE, 0, 2) as meeting:
+        ends = [connect(("127.0.0.1", meeting.port), "secret") for _ in range(2)]
+        for end, use in zip(ends, ("terms", "sums"), strict=True):
+            end.send({"kind": use, "rank": 1, "job": "test 1"})
+        found = meeting.connections([[], []])
+        with pytest.raises(ArgumentError, match="rank: expected one of 2, got 2"):
+            _links(found, 2, 2)
+        for end in ends:
+            assert end.receive() is None, "the other side sees the end"
+            end.close()
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="the machine has no IPv6")
+def test_who_is_reached_by_loopback_listens_for_both_kinds_of_addresses() -> None:
+    for address in ("127.0.0.1", "::1"):
+        with _Meeting(Network("secret", "test 1", address, address, 2), 0, 2) as meeting:
+            for host in ("127.0.0.1", "::1"):
+                connect((host, meeting.port), "secret").close()
 
 
 def test_a_worker_that_is_not_there_is_an_error() -> None:

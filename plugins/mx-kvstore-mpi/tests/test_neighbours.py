@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,6 +50,21 @@ store.pushpull(0, gradient, out=out)
 assert out.asnumpy().tobytes() == total.tobytes()
 print(f"worker {rank} is fine")
 """
+
+
+def test_a_file_is_that_of_a_neighbour_only_if_it_is_like_the_own_one(tmp_path: Path) -> None:
+    from mx_kvstore_mpi.shared import _opened_like
+
+    own, other, short = (os.memfd_create("test") for _ in range(3))
+    disk = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    for file in (own, other, disk):
+        os.ftruncate(file, 8192)
+    found = [_opened_like(own, os.getpid(), file, os.fstat(file).st_ino) for file in (other, short, disk)]
+    assert found[0] >= 0 and found[1:] == [-1, -1]
+    assert _opened_like(own, os.getpid(), other, os.fstat(own).st_ino) == -1
+    assert _opened_like(-1, os.getpid(), other, os.fstat(other).st_ino) == -1
+    for file in (own, other, short, disk, found[0]):
+        os.close(file)
 
 
 @pytest.mark.parametrize("workers", [2, 3])

@@ -41,6 +41,8 @@ CONNECT = 30.0
 MOST = 64
 #: where Linux lists devices that MPI moves messages by without TCP: InfiniBand, RoCE, EFA, Omni-Path; Slingshot
 _FAST = ("/sys/class/infiniband", "/sys/class/cxi")
+#: seconds after which a listener that cannot accept tries again
+_AGAIN = 0.05
 #: what a connection is for
 _USES = ("terms", "sums")
 #: bytes of a text with a worker's address and port
@@ -147,9 +149,14 @@ def linked(comm: Any, wait: Callable[[Any], object], network: Network | None) ->
 
 def _links(found: dict[tuple[int, str], Channel], rank: int, workers: int) -> Links:
     files = {which: channel.socket.detach() for which, channel in found.items()}  # they are the links' now
-    return Links(
-        [(files.get((each, "terms"), -1), files.get((each, "sums"), -1)) for each in range(workers)], rank
-    )
+    try:
+        return Links(
+            [(files.get((each, "terms"), -1), files.get((each, "sums"), -1)) for each in range(workers)], rank
+        )
+    except BaseException:
+        for file in files.values():
+            os.close(file)
+        raise
 
 
 class _Meeting:
@@ -163,9 +170,11 @@ class _Meeting:
         here = network.address
         # Other hosts do not reach it there.
         everywhere = network.hosts > 1 and _is_loopback(here) and not settings.interface()
-        family = socket.AF_INET6 if ":" in here else socket.AF_INET
-        backlog = len(_USES) * workers
-        self._listener = socket.create_server(("" if everywhere else here, 0), family=family, backlog=backlog)
+        both = everywhere and socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if both or ":" in here else socket.AF_INET
+        self._listener = socket.create_server(
+            ("" if everywhere else here, 0), family=family, backlog=len(_USES) * workers, dualstack_ipv6=both
+        )
         self.port: int = self._listener.getsockname()[1]
         self._changed = threading.Condition()
         self._found: dict[tuple[int, str], Channel] = {}
@@ -219,9 +228,17 @@ class _Meeting:
         while not self._ended:
             try:
                 sock, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._welcome, args=(sock,), name="mx kvstore: link", daemon=True).start()
+            except (
+                OSError
+            ):  # the end; or one that has gone again, or too many open files, which need not last
+                time.sleep(_AGAIN)
+                continue
+            try:
+                threading.Thread(
+                    target=self._welcome, args=(sock,), name="mx kvstore: link", daemon=True
+                ).start()
+            except RuntimeError:  # no more threads
+                sock.close()
 
     def _welcome(self, sock: socket.socket) -> None:
         """Takes a connection of a worker of this job; ends any other."""

@@ -78,7 +78,7 @@ def see_arrays(comm: Any, wait: Callable[[Any], object], window: Window) -> bool
     theirs = np.empty((comm.Get_size(), 3), np.int64)
     wait(comm.Iallgather(mine, theirs))
     found: Neighbours | None = None
-    files = [_opened_inode(*each) for each in theirs.tolist()]
+    files = [_opened_like(int(mine[1]), *each) for each in theirs.tolist()]
     if min(files) >= 0:
         with contextlib.suppress(MXNetError):
             found = Neighbours(sharing, files)
@@ -91,8 +91,14 @@ def see_arrays(comm: Any, wait: Callable[[Any], object], window: Window) -> bool
     return True
 
 
-def _opened_inode(process: int, number: int, inode: int) -> int:
-    return opened(process, number, os.O_RDWR, lambda file: os.fstat(file).st_ino == inode)
+def _opened_like(mine: int, process: int, number: int, inode: int) -> int:
+    """A file of another process with an inode, if it is one of memory as this process's, and as large."""
+
+    def is_it(file: int) -> bool:
+        own, other = os.fstat(mine), os.fstat(file)
+        return (other.st_dev, other.st_size, other.st_ino) == (own.st_dev, own.st_size, inode)
+
+    return opened(process, number, os.O_RDWR, is_it)
 
 
 def agreed(comm: Any, wait: Callable[[Any], object], mine: bool) -> bool:
