@@ -41,8 +41,16 @@ Form form_of(PyObject* shape) noexcept {
   return partial ? Form::kPartial : Form::kComplete;
 }
 
-// Whether two tuples of exact integers are equal; −1 with an error.
-int equal(PyObject* a, PyObject* b) noexcept { return a == b ? 1 : PyObject_RichCompareBool(a, b, Py_EQ); }
+// Whether two shapes are equal; −1 with an error.  Comparing may run Python, which may change what is known.
+int equal(PyObject* a, PyObject* b) noexcept {
+  if (a == b) return 1;
+  Py_INCREF(a);
+  Py_INCREF(b);
+  const int same = PyObject_RichCompareBool(a, b, Py_EQ);
+  Py_DECREF(a);
+  Py_DECREF(b);
+  return same;
+}
 
 // Calls a method of the derived class with one or two arguments.
 PyObject* in_python(PyObject* self, const char* method, PyObject* first, PyObject* second = nullptr) noexcept {
@@ -125,10 +133,11 @@ int is_complete(PyObject* shape) noexcept {
 }
 
 PyObject* known(PyObject* self, PyObject* name) noexcept {
-  PyObject* shape = find(self, name);
+  PyObject* shape = get(self, name);
   const int complete = shape == nullptr ? -1 : is_complete(shape);
-  if (complete < 0) return nullptr;
-  return owned_or_null(complete == 1 ? shape : Py_None);
+  if (complete == 1) return shape;
+  Py_XDECREF(shape);
+  return complete < 0 ? nullptr : owned_or_null(Py_None);
 }
 
 // 0, or −1 with an error.
@@ -155,7 +164,8 @@ PyObject* assign(PyObject* self, PyObject* const* args, Py_ssize_t n) noexcept {
   Py_RETURN_NONE;
 }
 
-// The first complete one, borrowed; Py_None where there is none, or where others differ from it. NULL with an error.
+// The first complete one; Py_None where there is none, or where others differ from it.  A new reference; NULL with an
+// error.
 PyObject* agreed(PyObject* self, PyObject* names, bool* nothing) noexcept {
   PyObject* complete = Py_None;
   *nothing = true;
@@ -165,12 +175,14 @@ PyObject* agreed(PyObject* self, PyObject* names, bool* nothing) noexcept {
     *nothing = *nothing && shape == Py_None;
     if (complete == Py_None && form_of(shape) == Form::kComplete) complete = shape;
   }
+  Py_INCREF(complete);
   for (Py_ssize_t i = 0; complete != Py_None && i < PySequence_Fast_GET_SIZE(names); ++i) {
     PyObject* shape = find(self, PySequence_Fast_GET_ITEM(names, i));
-    if (shape == nullptr) return nullptr;
-    const int same = shape == Py_None ? 1 : equal(shape, complete);
+    const int same = shape == nullptr ? -1 : shape == Py_None ? 1 : equal(shape, complete);
+    if (same == 1) continue;
+    Py_DECREF(complete);
     if (same < 0) return nullptr;
-    if (same == 0) complete = Py_None;
+    complete = owned_or_null(Py_None);
   }
   return complete;
 }
@@ -179,7 +191,7 @@ PyObject* unify(PyObject* self, PyObject* given) noexcept {
   PyObject* names = PySequence_Fast(given, "names: expected a sequence");
   if (names == nullptr) return nullptr;
   bool nothing = false;
-  PyObject* complete = owned_or_null(agreed(self, names, &nothing));
+  PyObject* complete = agreed(self, names, &nothing);
   PyObject* result = nullptr;
   if (complete == Py_None && !nothing) {
     result = in_python(self, "_unify", names);

@@ -89,6 +89,25 @@ def test_shapes_that_are_equal() -> None:
         shapes.unify(("a", "b"))
 
 
+def test_comparing_extents_may_change_what_is_known() -> None:
+    """Extents of a class of the user's run Python where they are compared."""
+
+    class Extent:
+        def __eq__(self, other: object) -> bool:
+            shapes._table["data"] = None
+            return True
+
+        def __hash__(self) -> int:
+            return 0
+
+    shapes = Shapes("[test]", ("data", "output"), ((Extent(), 3), (2, 3)))
+    shapes.assign("data", (2, 3))
+    assert shapes.get("data") is None
+    shapes._table["data"] = (Extent(), 3)  # type: ignore[assignment]
+    shapes.unify(("output", "data"))
+    assert shapes.get("data") == (2, 3)
+
+
 @pytest.mark.parametrize(
     ("shape", "message"),
     [
