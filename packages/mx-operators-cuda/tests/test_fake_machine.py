@@ -130,3 +130,10 @@ def test_products_with_epilogues(switched: str, machine: Machine, tmp_path: Path
 @pytest.mark.parametrize("name", ["graphs", "networks"])
 def test_graphs(name: str, machine: Machine) -> None:
     machine.check(name, FAKE_CUDA_DELAY="200" if name == "graphs" else "0")
+
+
+@needs_graphs
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", [pytest.param("networks", marks=IN_CI)])
+def test_graphs_by_cudnn(name: str, machine: Machine) -> None:
+    machine.check(name, MX_CUDNN=machine.environment["FAKE_CUDNN"])

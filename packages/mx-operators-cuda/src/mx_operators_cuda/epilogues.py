@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
 from mx_core.errors import MXNetError
-from mx_core.expression import functions as f
 from mx_operators_cuda import blas
 from mx_operators_cuda.launch import Finished, Kind, Parameter, Product, Step
 
@@ -64,17 +63,3 @@ def _plan(call: KernelCall, product: Product, bias: bool, relu: bool) -> Any:
         )  # fmt: skip
     except MXNetError:
         return None
-
-
-def activation(p: Any, x: Any) -> Any:
-    """What the fused layer applies last, as its reference does."""
-    if p.activation is None:
-        return x
-    if p.activation == "clip":
-        return f.minimum(f.maximum(x, p.alpha), p.beta)
-    if p.activation == "leaky":
-        return f.where(x > 0, x, x * p.alpha)
-    if p.activation == "gelu":
-        return 0.5 * x * (1 + f.erf(x * 2**-0.5))
-    name = {"softrelu": "softplus"}.get(p.activation, p.activation)
-    return getattr(f, name)(x)

@@ -161,7 +161,8 @@ def fused_fully_connected(call: KernelCall) -> Any:
     more = list(range(2, len(call.inputs)))
     shape = TensorSpec((rows, hidden), code)
     specs = [shape, *(TensorSpec((hidden,), code) if i == 2 and not p.no_bias else shape for i in more)]
-    e = X.trace(lambda y, *others: epilogues.activation(p, sum(others, start=y)), len(specs))
+    op: Any = call.op
+    e = X.trace(lambda y, *others: op.activated(p, sum(others, start=y)), len(specs))
     last = elementwise.kernel(call.op.name, e, specs, [shape])
     assert last is not None
     read: list[Parameter] = [_PRODUCT, *((Kind.INPUT, i) for i in more)]

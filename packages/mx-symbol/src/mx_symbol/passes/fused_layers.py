@@ -100,7 +100,21 @@ class FusedLayer(Operator):
             y = (y + inputs[-1]).astype(y.dtype)
         if p.activation is None:
             return (y,)
-        return evaluate(trace(lambda x: _activation(p, x), 1), [np.asarray(y)])
+        return evaluate(trace(lambda x: self.activated(p, x), 1), [np.asarray(y)])
+
+    @staticmethod
+    def activated(p: Any, x: Any) -> Any:
+        """The activation of a traced value, by parameters of a fused layer; kernel packages trace it too."""
+        if p.activation is None:
+            return x
+        if p.activation == "clip":
+            return f.minimum(f.maximum(x, p.alpha), p.beta)
+        if p.activation == "leaky":
+            return f.where(x > 0, x, x * p.alpha)
+        if p.activation == "gelu":
+            return 0.5 * x * (1 + f.erf(x * 2**-0.5))
+        name = {"softrelu": "softplus"}.get(p.activation, p.activation)
+        return getattr(f, name)(x)
 
 
 class FusedConvolution(FusedLayer):
@@ -119,17 +133,6 @@ class FusedFullyConnected(FusedLayer):
     Param = FusedFullyConnectedParam
     layer = "FullyConnected"
     taken = ("num_hidden", "no_bias", "flatten")
-
-
-def _activation(p: Any, x: Any) -> Any:
-    if p.activation == "clip":
-        return f.minimum(f.maximum(x, p.alpha), p.beta)
-    if p.activation == "leaky":
-        return f.where(x > 0, x, x * p.alpha)
-    if p.activation == "gelu":
-        return 0.5 * x * (1 + f.erf(x * 2**-0.5))
-    name = {"softrelu": "softplus"}.get(p.activation, p.activation)
-    return getattr(f, name)(x)
 
 
 FUSED_CONVOLUTION = FusedConvolution()
