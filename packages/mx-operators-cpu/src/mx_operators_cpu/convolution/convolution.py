@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
@@ -18,8 +19,13 @@ _FLOAT, _DOUBLE = dtypes.code("float32"), dtypes.code("float64")
 
 
 def window_of(call: KernelCall) -> dict[str, Any]:
-    """Kernel, steps and padding, one value per spatial axis."""
-    p: Any = call.params
+    """Kernel, steps and padding, one value per spatial axis, and whether Winograd's algorithm is allowed."""
+    return _window(call.params) | {"winograd": native.winograd_allowed()}
+
+
+@lru_cache(maxsize=1024)
+def _window(p: Any) -> dict[str, Any]:
+    """What the parameters say of it; callers change copies."""
     rank = len(p.kernel)
     return {
         "kernel": p.kernel,
@@ -28,7 +34,6 @@ def window_of(call: KernelCall) -> dict[str, Any]:
         "pad": filled(p.pad, rank, 0),
         "groups": p.num_group,
         "channels_last": channels_last(p.layout),
-        "winograd": native.winograd_allowed(),
     }
 
 
