@@ -159,6 +159,29 @@ def test_a_bad_network_that_is_cut_is_told_on_both_sides(
     check_cut(job, hosts, tmp_path, workers, cut)
 
 
+@pytest.mark.parametrize(("workers", "servers"), [(2, 0), (2, 1), (3, 0)])
+def test_a_network_that_loses_a_third_goes_on_or_is_told(
+    start: Any, hosts: Hosts, tmp_path: Path, workers: int, servers: int
+) -> None:
+    """Signs of life may not come through for 10 s: then it is as a network that is cut. Nothing waits for longer."""
+    job = start(program(20_000, 0.0), workers, "-s", str(servers), *hosts.options, PATH=hosts.path)
+    job.wait_for("turn 2 of", workers, timeout=120.0)
+    hosts.delay(0, 0.06, 0.3)
+    moved, seen, end = time.monotonic(), len(job.text), time.monotonic() + 60.0
+    while job.process.poll() is None and time.monotonic() < end:
+        if len(job.text) > seen:
+            moved, seen = time.monotonic(), len(job.text)
+        assert time.monotonic() - moved < 2 * LIMIT, job.text[-2000:]
+        time.sleep(0.1)
+    assert "a wrong sum" not in job.text, job.text[-2000:]
+    if job.process.poll() is None:
+        return
+    assert job.process.returncode != 0
+    told = [path.read_text().split(" ", 2) for path in tmp_path.glob("program0.py.[0-9]")]
+    assert told and all(kind == "PeerLostError" for _, kind, _ in told), job.text[-2000:]
+    assert any(re.search(r"(worker|server) \d .* (no sign of life|broke)", text) for *_, text in told), told
+
+
 @pytest.mark.parametrize(("workers", "memory", "times"), [(4, "1", 1.0), (4, "0", 2.0), (2, "1", 1.0)])
 def test_one_worker_of_each_host_uses_its_link(
     start: Any, hosts: Hosts, workers: int, memory: str, times: float
