@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from mx_operators_cpu.library import native
@@ -12,27 +13,31 @@ if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
 
 
-def _window(call: KernelCall, data: tuple[int, ...], output: tuple[int, ...]) -> dict[str, Any]:
-    p: Any = call.params
-    last = channels_last(p.layout)
-    axes = slice(1, -1) if last else slice(2, None)
-    spatial, rank = data[axes], len(data) - 2
-    if p.global_pool:
-        kernel, stride, pad = spatial, (1,) * rank, (0,) * rank
-    else:
-        kernel, stride, pad = p.kernel, filled(p.stride, rank, 1), filled(p.pad, rank, 0)
-        if p.pooling_convention == "same":
-            sizes = zip(spatial, output[axes], kernel, stride, strict=True)
-            pad = tuple([max((o - 1) * s + k - n, 0) // 2 for n, o, k, s in sizes])
+@lru_cache(maxsize=1024)
+def _options(p: Any, rank: int) -> dict[str, Any]:
+    """What the parameters alone say for so many spatial axes."""
     return {
-        "kernel": kernel,
-        "stride": stride,
-        "pad": pad,
+        "kernel": p.kernel,
+        "stride": filled(p.stride, rank, 1),
+        "pad": filled(p.pad, rank, 0),
         "pool_type": p.pool_type,
         "count_include_pad": p.count_include_pad is not False,
         "p_value": p.p_value or 1,
-        "channels_last": last,
+        "channels_last": channels_last(p.layout),
     }
+
+
+def _window(call: KernelCall, data: tuple[int, ...], output: tuple[int, ...]) -> dict[str, Any]:
+    p: Any = call.params
+    rank = len(data) - 2
+    options = _options(p, rank)
+    axes = slice(1, -1) if options["channels_last"] else slice(2, None)
+    if p.global_pool:
+        return options | {"kernel": data[axes], "stride": (1,) * rank, "pad": (0,) * rank}
+    if p.pooling_convention == "same":
+        sizes = zip(data[axes], output[axes], p.kernel, options["stride"], strict=True)
+        return options | {"pad": [max((o - 1) * s + k - n, 0) // 2 for n, o, k, s in sizes]}
+    return options
 
 
 def supported(call: KernelCall) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import product
 from operator import ge
 from typing import Any
@@ -126,6 +127,13 @@ def _share(window: Array, head: Array, y: Array, count: int, p: PoolingParam) ->
     return share.reshape(window.shape)
 
 
+@lru_cache(maxsize=1024)
+def _fits(p: PoolingParam, rank: int) -> bool:
+    """Whether the window has one value per spatial axis, and none lies in the padding alone."""
+    lengths = {len(value) for value in (p.kernel, p.stride or p.kernel, p.pad or p.kernel)}
+    return lengths == {rank} and (p.pool_type == "sum" or not any(map(ge, p.pad, p.kernel)))
+
+
 class Pooling(Operator[PoolingParam]):
     """Windows of data (N, C, …) reduced to one value each: max, avg, sum or lp, (Σ xᵖ)^(1/p).
 
@@ -147,12 +155,11 @@ class Pooling(Operator[PoolingParam]):
             raise s.error("p_value: required for pool_type 'lp'")
         if rank < 1 or rank > 3:
             raise s.error(f"data: expected 3 to 5 dimensions, got {data}")
-        if not p.global_pool:
+        if not (p.global_pool or _fits(p, rank)):
             for name, value in (("kernel", p.kernel), ("stride", p.stride), ("pad", p.pad)):
                 if len(value) != rank and (value or name == "kernel"):
                     raise s.error(f"{name}: expected {rank} values for data {data}, got {value}")
-            if p.pool_type != "sum" and any(map(ge, p.pad, p.kernel)):
-                raise s.error(f"pad {p.pad} must be smaller than kernel {p.kernel}")
+            raise s.error(f"pad {p.pad} must be smaller than kernel {p.kernel}")
         last = channels_last(p)
         spatial = data[1:-1] if last else data[2:]
         extents = [out for _, _, _, out in geometry(p, spatial)]
