@@ -13,6 +13,10 @@ void check(int32_t status, const mx_error& error) {
   if (status != MX_OK) throw Error(static_cast<mx_status>(status), said(status, error.message));
 }
 
+mx_failure* run(void* self, const mx_run_context* context) {
+  return failing([&] { static_cast<const ArrayTask*>(self)->run(*context); });
+}
+
 bool in(const std::vector<mx_variable*>& list, mx_variable* one) {
   return std::find(list.begin(), list.end(), one) != list.end();
 }
@@ -50,7 +54,6 @@ void push(const mx_engine_api* engine, std::unique_ptr<ArrayTask> task, const st
   const std::vector<mx_variable*> reads = task->variables(false), writes = task->variables(true);
   mx_operation operation{};
   operation.size = sizeof operation;
-  operation.flags = MX_PUSH_INLINE;
   operation.context = {MX_GPU, gpu};
   operation.priority = priority;
   operation.name = engine->intern(engine->self, name.c_str());
@@ -58,9 +61,16 @@ void push(const mx_engine_api* engine, std::unique_ptr<ArrayTask> task, const st
   operation.writes = writes.data();
   operation.n_reads = static_cast<uint32_t>(reads.size());
   operation.n_writes = static_cast<uint32_t>(writes.size());
-  operation.run = [](void* self, const mx_run_context* context) {
-    return failing([&] { static_cast<const ArrayTask*>(self)->run(*context); });
-  };
+  task->engine = engine;
+  if (task->takes_long()) {
+    operation.run_async = [](void* self, const mx_run_context* context, mx_completion* done) {
+      const mx_engine_api* api = static_cast<const ArrayTask*>(self)->engine;
+      api->complete(api->self, done, run(self, context));
+    };
+  } else {
+    operation.flags = MX_PUSH_INLINE;
+    operation.run = &run;
+  }
   operation.argument = task.release();
   operation.destroy = [](void* self) { delete static_cast<ArrayTask*>(self); };
   mx_failure* failure = nullptr;

@@ -29,11 +29,15 @@ class ArrayTask {
 
   // Enqueues the work on the stream of `context`, whose GPU's context is not yet current.
   virtual void run(const mx_run_context& context) const = 0;
+  // Whether it may take long: then it does not run on the thread that pushes it.
+  virtual bool takes_long() const { return false; }
 
   // Where an array lies, and with `allocate`, which is for `run`, its memory.
   mx_tensor tensor(size_t i, bool allocate = false) const;
   // Those of the arrays that are written, or of the others; each once.
   std::vector<mx_variable*> variables(bool written) const;
+
+  const mx_engine_api* engine = nullptr;  // set when it is pushed
 
  private:
   const mx_invoke_api* const invoke_;

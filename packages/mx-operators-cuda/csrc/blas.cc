@@ -3,8 +3,10 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <climits>
+#include <map>
 
 #include "mx_core/failure.hpp"
 
@@ -21,6 +23,7 @@ constexpr int kDefaultAlgorithm = -1;                                     // cub
 struct Functions {
   int (*create)(Handle* handle);
   int (*set_stream)(Handle handle, Stream stream);
+  int (*set_workspace)(Handle handle, void* workspace, size_t bytes);
   const char* (*status_text)(int status);
   int (*multiply)(Handle handle, int transpose_a, int transpose_b, int m, int n, int k,
                   const void* alpha, const void* a, int type_a, int row_a, long long stride_a,
@@ -29,11 +32,14 @@ struct Functions {
                   int algorithm);
 };
 
-// A handle is one thread's at a time.
+// cuBLAS computes in memory of its own unless it is given some.  What it takes itself may be taken while a stream is
+// captured, and runs of the graph would share it with whoever gets it next.  32 MiB is what NVIDIA advises for Hopper.
+constexpr size_t kWorkspace = size_t{32} << 20;
+
+// Handles of the streams of a GPU, with a workspace each.  A handle is one thread's at a time.
 struct Bound {
   std::mutex mutex;
-  Handle handle = nullptr;
-  Stream stream = nullptr;
+  std::map<Stream, Handle> handles;
 };
 
 struct Blas {
@@ -52,6 +58,21 @@ void check_status(const Functions& blas, int status, const std::string& where, c
   if (status == 0) return;
   throw Error(MX_ERROR, "[" + where + "] " + what + ": " + blas.status_text(status) + " (" +
                             std::to_string(status) + ")");
+}
+
+// A handle for a stream; its workspace is never freed.  A small GPU, such as a test has, gives a 64th of its memory.
+Handle make_handle(const Functions& blas, const Gpu& gpu, Stream stream, const std::string& where) {
+  Handle handle = nullptr;
+  check_status(blas, blas.create(&handle), where, "cublasCreate");
+  check_status(blas, blas.set_stream(handle, stream), where, "cublasSetStream");
+  size_t free_bytes = 0, total = 0;
+  gpu.memory(&free_bytes, &total);
+  const size_t bytes = std::min(kWorkspace, total / 64);
+  Address workspace = 0;
+  check(gpu.cuda().alloc(&workspace, bytes), where, "cuMemAlloc");
+  check_status(blas, blas.set_workspace(handle, reinterpret_cast<void*>(workspace), bytes), where,
+               "cublasSetWorkspace");
+  return handle;
 }
 
 int type_of(int32_t dtype) {
@@ -75,6 +96,7 @@ void load_blas(const std::string& path) {
   auto made = std::make_unique<Blas>();
   find(library, path, "cublasCreate_v2", &made->blas.create);
   find(library, path, "cublasSetStream_v2", &made->blas.set_stream);
+  find(library, path, "cublasSetWorkspace_v2", &made->blas.set_workspace);
   find(library, path, "cublasGetStatusString", &made->blas.status_text);
   find(library, path, "cublasGemmStridedBatchedEx", &made->blas.multiply);
   loaded.store(made.release());
@@ -97,13 +119,8 @@ void multiply(const Gpu& gpu, Stream stream, const Product& p, const void* a, co
   Blas& all = *loaded.load();
   Bound& bound = all.bound[gpu.id()];
   const std::lock_guard<std::mutex> lock(bound.mutex);
-  if (bound.handle == nullptr) {
-    check_status(all.blas, all.blas.create(&bound.handle), where, "cublasCreate");
-  }
-  if (bound.stream != stream) {
-    check_status(all.blas, all.blas.set_stream(bound.handle, stream), where, "cublasSetStream");
-    bound.stream = stream;
-  }
+  Handle& handle = bound.handles[stream];
+  if (handle == nullptr) handle = make_handle(all.blas, gpu, stream, where);
   const bool wide = p.dtype == MX_FLOAT64;
   const float one = 1, beta = add ? 1 : 0;
   const double wide_one = 1, wide_beta = beta;
@@ -113,7 +130,7 @@ void multiply(const Gpu& gpu, Stream stream, const Product& p, const void* a, co
   const auto narrow = [](int64_t size) { return static_cast<int>(size); };
   // cuBLAS is column-major: it sees every matrix transposed, so B comes first and C is n by m
   const int status = all.blas.multiply(
-      bound.handle, p.transpose_b ? kTranspose : kNoTranspose,
+      handle, p.transpose_b ? kTranspose : kNoTranspose,
       p.transpose_a ? kTranspose : kNoTranspose, narrow(p.n), narrow(p.m), narrow(p.k), alpha_at, b,
       type, narrow(p.row_b), p.stride_b, a, type, narrow(p.row_a), p.stride_a, beta_at, c, type,
       narrow(p.row_c), p.stride_c, narrow(p.batch), wide ? kCompute64 : kCompute32,

@@ -35,10 +35,10 @@ struct Functions {
 
 // GPUs that work together, each on a stream of its own.  Never unmade.
 struct Clique {
-  std::vector<int> gpus;
+  std::atomic<bool> ready{false};
+  std::mutex mutex;  // guards all that follows; what is enqueued has the same order on all of them
   std::vector<Communicator> communicators;
   std::vector<Stream> streams;
-  std::mutex mutex;  // what is enqueued has the same order on all of them
 };
 
 struct Nccl {
@@ -84,21 +84,23 @@ Clique& clique_of(const std::vector<int>& gpus) {
   Nccl& all = nccl();
   const std::lock_guard<std::mutex> lock(all.mutex);
   std::unique_ptr<Clique>& known = all.cliques[gpus];
-  if (known == nullptr) {
-    auto made = std::make_unique<Clique>();
-    made->gpus = gpus;
-    made->communicators.resize(gpus.size());
-    for (const int id : gpus) {
-      const Gpu& gpu = Gpu::at(id);
-      const Current current(gpu);
-      made->streams.push_back(nullptr);
-      check(gpu.cuda().stream_create(&made->streams.back(), kStreamNonBlocking), gpu.name(), "cuStreamCreate");
-    }
-    check_result(all.nccl.init_all(made->communicators.data(), static_cast<int>(gpus.size()), gpus.data()),
-                 "ncclCommInitAll");
-    known = std::move(made);
-  }
+  if (known == nullptr) known = std::make_unique<Clique>();
   return *known;
+}
+
+// Locked: makes streams and communicators, which may take seconds.
+void set_up(Clique& clique, const std::vector<int>& gpus) {
+  for (size_t i = clique.streams.size(); i < gpus.size(); ++i) {
+    const Gpu& gpu = Gpu::at(gpus[i]);
+    const Current current(gpu);
+    Stream stream = nullptr;
+    check(gpu.cuda().stream_create(&stream, kStreamNonBlocking), gpu.name(), "cuStreamCreate");
+    clique.streams.push_back(stream);
+  }
+  clique.communicators.resize(gpus.size());
+  check_result(nccl().nccl.init_all(clique.communicators.data(), static_cast<int>(gpus.size()), gpus.data()),
+               "ncclCommInitAll");
+  clique.ready.store(true);
 }
 
 // Array 0 is the root, the others are in the order of the clique.
@@ -112,43 +114,42 @@ class CollectiveTask final : public ArrayTask {
     type_ = type_of(root.dtype);
     elements_ = 1;
     for (int32_t axis = 0; axis < root.ndim; ++axis) elements_ *= static_cast<size_t>(root.shape[axis]);
-    std::vector<int> gpus;
     for (size_t i = 1; i <= n; ++i) {
       const mx_tensor one = tensor(i);
       if (one.bytes != root.bytes || one.dtype != root.dtype) {
         throw Error(MX_ERROR_SHAPE, "[gpu] NCCL: arrays of " + std::to_string(root.bytes) + " and " +
                                         std::to_string(one.bytes) + " bytes");
       }
-      if (one.context.type != MX_GPU || (!gpus.empty() && one.context.id <= gpus.back())) {
+      if (one.context.type != MX_GPU || (!gpus_.empty() && one.context.id <= gpus_.back())) {
         throw Error(MX_ERROR_VALUE, "[gpu] NCCL: array " + std::to_string(i - 1) + " lies on " + name_of(one.context) +
                                         "; expected different GPUs in ascending order");
       }
-      gpus.push_back(one.context.id);
+      gpus_.push_back(one.context.id);
     }
-    const auto at = std::find(gpus.begin(), gpus.end(), root.context.id);
-    if (root.context.type != MX_GPU || at == gpus.end()) {
+    const auto at = std::find(gpus_.begin(), gpus_.end(), root.context.id);
+    if (root.context.type != MX_GPU || at == gpus_.end()) {
       throw Error(MX_ERROR_VALUE, "[gpu] NCCL: no array lies on " + name_of(root.context));
     }
-    root_ = static_cast<int>(at - gpus.begin());
-    clique_ = &clique_of(gpus);
+    root_ = static_cast<int>(at - gpus_.begin());
   }
-  int gpu() const { return clique_->gpus[static_cast<size_t>(root_)]; }
+  int gpu() const { return gpus_[static_cast<size_t>(root_)]; }
+  bool takes_long() const override { return !clique_of(gpus_).ready.load(); }
 
   void run(const mx_run_context& context) const override {
     const auto stream = static_cast<Stream>(context.stream);
     Gpu& gpu = Gpu::at(this->gpu());  // refuses in a forked child
     if (elements_ == 0) return;
-    for (const int id : clique_->gpus) {
+    for (const int id : gpus_) {
       if (Gpu::at(id).recorded() != nullptr) {
         throw Error(MX_ERROR_UNSUPPORTED, "[CapturedStep] gpu(" + std::to_string(id) + "): NCCL cannot be captured");
       }
     }
-    const std::lock_guard<std::mutex> lock(clique_->mutex);
-    follow(gpu, stream, clique_->streams);
-    enqueue();
-    for (size_t i = 0; i < clique_->gpus.size(); ++i) {
-      follow(Gpu::at(clique_->gpus[i]), clique_->streams[i], {stream});
-    }
+    Clique& clique = clique_of(gpus_);
+    const std::lock_guard<std::mutex> lock(clique.mutex);
+    if (!clique.ready.load()) set_up(clique, gpus_);
+    follow(gpu, stream, clique.streams);
+    enqueue(clique);
+    for (size_t i = 0; i < gpus_.size(); ++i) follow(Gpu::at(gpus_[i]), clique.streams[i], {stream});
   }
 
  private:
@@ -164,22 +165,22 @@ class CollectiveTask final : public ArrayTask {
     check(result, gpu.name(), "cuStreamWaitEvent");
   }
 
-  void enqueue() const {
+  void enqueue(const Clique& clique) const {
     const Functions& f = nccl().nccl;
     void* root = tensor(0, true).data;
     std::vector<void*> memory;
-    for (size_t i = 0; i < clique_->gpus.size(); ++i) memory.push_back(tensor(i + 1, true).data);
+    for (size_t i = 0; i < gpus_.size(); ++i) memory.push_back(tensor(i + 1, true).data);
     check_result(f.group_start(), "ncclGroupStart");
     int first = 0;
-    for (size_t i = 0; i < clique_->gpus.size(); ++i) {
+    for (size_t i = 0; i < gpus_.size(); ++i) {
       void* own = memory[i];
       const bool here = static_cast<int>(i) == root_;
       const int result =
           what_ == Collective::kReduce
-              ? f.reduce(own, here ? root : own, elements_, type_, kSum, root_, clique_->communicators[i],
-                         clique_->streams[i])
-              : f.broadcast(here ? root : own, own, elements_, type_, root_, clique_->communicators[i],
-                            clique_->streams[i]);
+              ? f.reduce(own, here ? root : own, elements_, type_, kSum, root_, clique.communicators[i],
+                         clique.streams[i])
+              : f.broadcast(here ? root : own, own, elements_, type_, root_, clique.communicators[i],
+                            clique.streams[i]);
       if (first == 0) first = result;
     }
     const int ended = f.group_end();
@@ -188,7 +189,7 @@ class CollectiveTask final : public ArrayTask {
   }
 
   const Collective what_;
-  Clique* clique_ = nullptr;
+  std::vector<int> gpus_;
   int root_ = 0;
   int type_ = 0;
   size_t elements_ = 0;

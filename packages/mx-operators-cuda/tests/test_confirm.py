@@ -11,6 +11,7 @@ import pytest
 
 from mx_operators_cuda import confirm, device, ledger
 from mx_operators_cuda.confirm import Step
+from testkit.fake_machine import Machine
 
 ON_GPU = Path(__file__).parent / "on_gpu"
 
@@ -20,7 +21,7 @@ def entry(name: str, source: str) -> ledger.Entry:
 
 
 def test_every_file_of_tests_is_run_or_needs_what_is_no_kernel() -> None:
-    others = {"blocks", "failures", "python_code"}  # of other packages, or of the fake driver's failures
+    others = {"blocks", "failures"}  # of other packages, or of the fake driver's failures
     assert {file.stem for file in ON_GPU.glob("*.py")} == {*confirm.RUN_ON_GPU} | others
 
 
@@ -64,3 +65,23 @@ def test_a_machine_without_a_gpu_is_told_so(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(device, "missing", lambda: "there is no driver")
     with pytest.raises(SystemExit, match="no GPU to confirm anything on: there is no driver"):
         confirm.main([])
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [["tests: plans"], pytest.param(["tests: plans", "bias float16"], marks=pytest.mark.slow)],
+    ids=["tests", "samples"],
+)
+@pytest.mark.timeout(1200)
+def test_all_of_it_runs_on_the_stand_in(wanted: list[str], machine: Machine, tmp_path: Path) -> None:
+    """The command as on a GPU: steps in their order, a report, and entries of the ledger."""
+    path, report = tmp_path / "ledger.json", tmp_path / "report.txt"
+    path.write_text("[]")
+    words = ["--ledger", str(path), "--report", str(report), "--only", *wanted]
+    program = f"import sys; from mx_operators_cuda import confirm; sys.exit(confirm.main({words!r}))"
+    machine.run(program, timeout=1100, FAKE_CUDA_MEMORY=str(2 << 30))
+    lines = report.read_text().splitlines()
+    assert len(lines) == len(wanted) and all(line.startswith("passed") for line in lines), lines
+    entries = ledger.load(path)
+    assert [row.kernel for row in entries] == [name for name in wanted if not name.startswith("tests")]
+    assert all(row.gpu == "Fake GPU" and row.max_relative_error < 2e-3 for row in entries)

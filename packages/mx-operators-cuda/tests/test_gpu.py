@@ -39,11 +39,12 @@ def test_on_gpu(name: str, gpu: Any) -> None:
     assert done.returncode == 0, done.stdout[-6000:]
 
 
-def seconds(bench: Any, run: Any, times: int = 50) -> float:
-    """Time of one run of many enqueued together, after a few others."""
-    for _ in range(3):
-        run()
+def seconds(bench: Any, run: Any) -> float:
+    """Time of one run of many enqueued together, after one alone, which says how many take a second at most."""
+    start = time.perf_counter()
+    run()
     bench.wait()
+    times = max(2, min(50, int(1 / (time.perf_counter() - start))))
     start = time.perf_counter()
     for _ in range(times):
         run()

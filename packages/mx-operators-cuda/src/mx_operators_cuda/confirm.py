@@ -26,7 +26,7 @@ _PACKAGE = Path(__file__).parents[2]
 RUN_ON_GPU = (
     "captured", "epilogues", "mixed_precision", "convolutions", "normalizations", "detectors", "vision", "samplers",
     "arithmetic", "plans", "memory", "operators", "layers", "indices", "losses", "recurrent", "arrays", "user_kernels",
-    "stores", "graphs", "networks",
+    "stores", "graphs", "networks", "python_code",
 )  # fmt: skip
 _FIRST, _LAST = ("stale", "never"), ("verified",)
 
@@ -71,6 +71,11 @@ def steps(entries: Sequence[ledger.Entry], files: Sequence[str]) -> list[Step]:
 
     tests = [Step(f"tests: {name}", f"test_gpu.py::test_on_gpu[{name}]") for name in files]
     return [*samples(_FIRST), *tests, *samples(_LAST)]
+
+
+def chosen(todo: Sequence[Step], words: Sequence[str]) -> list[Step]:
+    """The steps whose names have one of the words; without words all."""
+    return [step for step in todo if not words or any(word in step.name for word in words)]
 
 
 def entries_in(output: str) -> list[ledger.Entry]:
@@ -145,6 +150,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m mx_operators_cuda.confirm", description=__doc__)
     parser.add_argument("--minutes", type=float, default=MINUTES, help="time for all steps, 9 by default")
     parser.add_argument("--ledger", type=Path, default=ledger.SHIPPED, help="by default the package's own")
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="WORD", help="steps whose names have one of the words"
+    )
     parser.add_argument("--report", type=Path, default=Path("gpu-report.txt"))
     given = parser.parse_args(words)
     from mx_operators_cuda import device
@@ -155,7 +163,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if not (_PACKAGE / "tests" / "on_gpu").is_dir():
         raise SystemExit(f"this runs in a checkout: {_PACKAGE / 'tests' / 'on_gpu'} is not there")
     try:
-        todo = steps(ledger.load(given.ledger), RUN_ON_GPU)
+        todo = chosen(steps(ledger.load(given.ledger), RUN_ON_GPU), given.only)
     except MXNetError as error:
         raise SystemExit(str(error)) from None
     outcomes = run(

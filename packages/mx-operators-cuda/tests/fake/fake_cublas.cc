@@ -11,6 +11,7 @@ enum { kOk = 0, kNotInitialized = 1, kInvalid = 7, kUnsupported = 15 };
 
 struct Handle {
   void* stream = nullptr;
+  bool has_workspace = false;
 };
 
 struct Call {
@@ -50,6 +51,13 @@ int cublasCreate_v2(Handle** handle) {
 }
 int cublasSetStream_v2(Handle* handle, void* stream) {
   handle->stream = stream;
+  handle->has_workspace = false;  // as cuBLAS does
+  return kOk;
+}
+int cublasSetWorkspace_v2(Handle* handle, void* workspace, size_t bytes) {
+  const auto address = reinterpret_cast<unsigned long long>(workspace);
+  if (address % 256 != 0 || fake_owns(address, bytes) == 0) return kInvalid;
+  handle->has_workspace = true;
   return kOk;
 }
 const char* cublasGetStatusString(int status) {
@@ -61,7 +69,7 @@ int cublasGemmStridedBatchedEx(Handle* handle, int turn_a, int turn_b, int m, in
                                long long stride_a, const void* b, int type_b, int row_b,
                                long long stride_b, const void* beta, void* c, int type_c, int row_c,
                                long long stride_c, int batch, int compute, int) {
-  if (handle->stream == nullptr) return kNotInitialized;
+  if (handle->stream == nullptr || !handle->has_workspace) return kNotInitialized;
   if (type_a != type_b || type_a != type_c || compute != (type_a == kReal64 ? 70 : 68)) {
     return kUnsupported;
   }

@@ -2,7 +2,10 @@
 //
 // NCCL for the fake driver: real sums and copies of its memory.  As NCCL's do, the parts of a group wait for each other
 // on their streams, so one that is missing or enqueued in another order never ends.
+#include <unistd.h>
+
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -117,6 +120,7 @@ int ncclGetVersion(int* version) {
 const char* ncclGetErrorString(int result) { return result == kInvalidArgument ? "invalid argument" : "invalid usage"; }
 
 int ncclCommInitAll(Communicator** made, int n, const int*) {
+  if (const char* seconds = std::getenv("FAKE_NCCL_INIT_SECONDS")) ::sleep(std::atoi(seconds));
   for (int i = 0; i < n; ++i) made[i] = new Communicator{i, n};
   return kOk;
 }

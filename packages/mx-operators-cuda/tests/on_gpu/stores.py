@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -110,6 +112,29 @@ def test_nccl_is_used_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     several = len(GPUS) > 1
     assert served == ([(True, True)] if several else []) + [(False, several)]
     waitall()
+
+
+@pytest.mark.skipif("FAKE_NVRTC_FOLDER" not in os.environ, reason="NCCL of the tests says how long it takes")
+def test_who_pushes_does_not_wait_until_nccl_is_set_up() -> None:
+    """In a process of its own: NCCL is set up once."""
+    program = """
+import time
+from mx_core import gpu
+from mx_ndarray import nd
+import mx_kvstore
+store, outs = mx_kvstore.create("nccl"), [nd.zeros((3,), ctx=gpu(i)) for i in range(2)]
+store.init("w", nd.zeros((3,), ctx=gpu(0)))
+given = [nd.ones((3,), ctx=gpu(i)) for i in range(2)]
+for array in (*given, *outs):
+    array.wait_to_read()
+begin = time.monotonic()
+store.pushpull("w", given, out=outs)
+pushed = time.monotonic() - begin
+assert outs[1].asnumpy().tolist() == [2, 2, 2]
+assert pushed < 2 < time.monotonic() - begin, pushed
+"""
+    environment = {**os.environ, "FAKE_NCCL_INIT_SECONDS": "3"}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
 
 
 @pytest.mark.skipif(
