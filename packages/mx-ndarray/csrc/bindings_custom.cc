@@ -7,13 +7,16 @@
 namespace mx::nd {
 namespace {
 
-std::vector<Array*> arrays_of(const py::list& list, std::vector<TensorSpec>& specs) {
+// Their memory is that of the call's context.
+std::vector<Array*> arrays_of(const py::list& list, const Call& call, std::vector<TensorSpec>& specs) {
   std::vector<Array*> arrays;
   for (const py::handle item : list) {
     Array* array = expect_array(item.ptr(), "[push_function]")->array;
     wait_for_shape(*array);
-    if (!mx_on_host(array->context())) {
-      throw Error(MX_ERROR_UNSUPPORTED, "[push_function] an array is not in main memory");
+    if (!same_memory(array->context(), call.context)) {
+      Runtime& runtime = Runtime::instance();
+      throw Error(MX_ERROR_VALUE, std::string("[") + call.name + "] expected arrays on " + runtime.text(call.context) +
+                                      ", got one on " + runtime.text(array->context()));
     }
     arrays.push_back(array);
     TensorSpec spec;
@@ -27,12 +30,14 @@ std::vector<Array*> arrays_of(const py::list& list, std::vector<TensorSpec>& spe
 // Runs `function(context, inputs) -> outputs, new values of mutated inputs` on a Python thread of
 // the engine, never on this one: it may wait for what this thread does next.
 void push_function(const std::string& name, const py::object& function, const py::list& inputs,
-                   const py::list& outputs, const std::vector<uint32_t>& mutated, bool is_train) {
+                   const py::list& outputs, const std::vector<uint32_t>& mutated, bool is_train,
+                   mx_context context) {
   Ref<Call> call = Ref<Call>::adopt(new Call);
   const mx_engine_api* engine = Runtime::instance().engine();
   call->name = engine->intern(engine->self, name.c_str());
-  const std::vector<Array*> in = arrays_of(inputs, call->inputs);
-  const std::vector<Array*> out = arrays_of(outputs, call->outputs);
+  call->context = context;
+  const std::vector<Array*> in = arrays_of(inputs, *call, call->inputs);
+  const std::vector<Array*> out = arrays_of(outputs, *call, call->outputs);
   call->visible_outputs = static_cast<uint32_t>(out.size());
   for (const uint32_t i : mutated) {
     if (i >= in.size()) throw Error(MX_ERROR_INDEX, "[" + name + "] mutated: no such input");
@@ -55,12 +60,15 @@ void register_custom(py::module_& module) {
   module.def(
       "push_function",
       [](const std::string& name, const py::object& function, const py::list& inputs,
-         const py::list& outputs, const std::vector<uint32_t>& mutated, bool is_train) {
-        translated([&] { push_function(name, function, inputs, outputs, mutated, is_train); });
+         const py::list& outputs, const std::vector<uint32_t>& mutated, bool is_train,
+         std::pair<int32_t, int32_t> context) {
+        translated([&] {
+          push_function(name, function, inputs, outputs, mutated, is_train, {context.first, context.second});
+        });
       },
       py::arg("name"), py::arg("function"), py::arg("inputs"), py::arg("outputs"),
-      py::arg("mutated"), py::arg("is_train"),
-      "Pushes a function over NumPy views of arrays in main memory; returns at once.");
+      py::arg("mutated"), py::arg("is_train"), py::arg("context"),
+      "Pushes a kernel written in Python on arrays of a context; returns at once.");
 }
 
 }  // namespace mx::nd

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory shared with other libraries through DLPack.
+#include "await_stream.hpp"
 #include "bindings.hpp"
 #include "dlpack.hpp"
 
@@ -74,16 +75,9 @@ void wait_for_producer(mx_context context) {
   const mx_device_api* device = Runtime::instance().device(context.type);
   mx_error error{};
   void* stream = nullptr;
-  mx_token* token = nullptr;
   check(device->stream(device->self, context.id, 0, &stream, &error), error);
-  check(device->record(device->self, stream, &token, &error), error);
-  int32_t status = MX_OK;
-  {
-    const GilRelease released;
-    status = device->wait(device->self, token, &error);
-  }
-  device->release(device->self, token);
-  check(status, error);
+  const GilRelease released;
+  await_stream(context, stream);
 }
 
 // A row-major copy of main memory in any order.

@@ -158,6 +158,9 @@ void register_exchange(py::module_& module) {
                         const py::object& shape) {
     return translated([&] { return view(array, offset, dtype, shape); });
   });
+  module.def("address", [](const py::object& array) {
+    return translated([&] { return reinterpret_cast<uintptr_t>(array_of(array).allocate(true)); });
+  });
   module.def("copy", [](const py::object& from, const py::object& to) {
     translated([&] { copy_arrays(from, to); });
   });

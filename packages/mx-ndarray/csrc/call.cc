@@ -73,12 +73,7 @@ mx_failure* execute(const Call& call, const mx_run_context& run, Execution execu
   context.alloc_output = &allocate_output;
   context.host = dynamic;
   execution.context = &context;
-  if (call.foreign) {
-    if (mx_on_host(run.context)) return call.foreign->run(call, execution);
-    const std::string text = std::string("[") + call.name +
-                             "] a kernel written in Python cannot reach the memory of this device";
-    return make_failure(MX_ERROR_UNSUPPORTED, text.c_str());
-  }
+  if (call.foreign) return call.foreign->run(call, execution);
   const mx_plan* plan = call.plan;
   mx_error error{};
   const auto invoke = [&](void* const* scratch) {
@@ -123,11 +118,12 @@ void mx_call::seal() {
   if (foreign) push_flags |= MX_PUSH_PYTHON;
   const uint32_t plan_flags = plan == nullptr ? 0 : plan->flags;
   if ((plan_flags & MX_PLAN_PARALLEL) != 0) push_flags |= MX_PUSH_PARALLEL;
+  const bool on_host = mx_on_host(context);
   // Launching takes equally long whatever the sizes are.
-  const bool launched = !mx_on_host(context) && !dynamic_output;
-  const bool small = bytes <= mx::nd::kInlineBytes || launched;
-  if (small && (plan_flags & (MX_PLAN_HEAVY | MX_PLAN_PARALLEL)) == 0) push_flags |= MX_PUSH_INLINE;
-  runs_inline = (push_flags & MX_PUSH_INLINE) != 0 && !dynamic_output && mx_on_host(context);
+  const bool small = bytes <= mx::nd::kInlineBytes || (!on_host && !dynamic_output);
+  const bool waits = foreign && !on_host;  // for what it pushes
+  if (small && !waits && (plan_flags & (MX_PLAN_HEAVY | MX_PLAN_PARALLEL)) == 0) push_flags |= MX_PUSH_INLINE;
+  runs_inline = (push_flags & MX_PUSH_INLINE) != 0 && !dynamic_output && on_host;
 }
 
 mx_call::~mx_call() {

@@ -47,6 +47,10 @@ class Device {
     Gpu::at(id).memory(&free_bytes, &total);
     return {free_bytes, total};
   }
+  static void synchronize(int32_t id) {
+    const GilRelease released;
+    Gpu::at(id).synchronize();
+  }
   static uintptr_t stream(int32_t id, int32_t lane) {
     return reinterpret_cast<uintptr_t>(Gpu::at(id).stream(lane));
   }
@@ -192,7 +196,8 @@ PYBIND11_MODULE(_native, module, pybind11::mod_gil_not_used()) {
       .def_static("multiprocessors", &Device::multiprocessors, py::arg("id"))
       .def_static("capability", &Device::capability, py::arg("id"))
       .def_static("memory", &Device::memory, py::arg("id"))
-      .def_static("stream", &Device::stream, py::arg("id"), py::arg("lane") = 0);
+      .def_static("stream", &Device::stream, py::arg("id"), py::arg("lane") = 0)
+      .def_static("synchronize", &Device::synchronize, py::arg("id"));
 
   bind_storage_stats(module);
   py::class_<PyStorage> storage(module, "StorageManager", py::module_local());

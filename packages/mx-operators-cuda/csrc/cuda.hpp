@@ -58,6 +58,7 @@ constexpr int kCaptureRelaxed = 2;  // other threads may do what they like meanw
   X(primary_retain, "cuDevicePrimaryCtxRetain", (Context * context, Ordinal device))               \
   X(push_current, "cuCtxPushCurrent_v2", (Context context))                                        \
   X(pop_current, "cuCtxPopCurrent_v2", (Context * context))                                        \
+  X(synchronize, "cuCtxSynchronize", ())                                                           \
   X(can_access_peer, "cuDeviceCanAccessPeer", (int* can, Ordinal device, Ordinal peer))            \
   X(enable_peer, "cuCtxEnablePeerAccess", (Context peer, unsigned flags))                          \
   X(memory_info, "cuMemGetInfo_v2", (size_t* free, size_t* total))                                 \

@@ -97,6 +97,15 @@ void Gpu::reach(Gpu& peer) {
   peers_.push_back(peer.id_);
 }
 
+void Gpu::synchronize() const {
+  if (recorded() != nullptr) {
+    throw Error(MX_ERROR_UNSUPPORTED, "[CapturedStep] " + name_ + ": code in Python on arrays of the GPU, such as that "
+                                      "of a custom operator, cannot be captured");
+  }
+  const Current current(*this);
+  check(cuda_.synchronize(), name_, "cuCtxSynchronize");
+}
+
 mx_token* Gpu::record(Stream stream) {
   mx_token* token = take_token();
   token->stream = stream;

@@ -52,6 +52,10 @@ class Gpu {
   // Lets kernels and copies of this GPU reach the memory of another one directly, where it can.
   void reach(Gpu& peer);
 
+  // Returns when everything that was enqueued on the GPU, by whomever, is done.  Blocks.  Throws mx::Error, also while a
+  // step is captured.
+  void synchronize() const;
+
   mx_token* record(Stream stream);
   void recycle(mx_token* token) noexcept;
 

@@ -187,7 +187,11 @@ def push_function(
     outputs: list[NDArray],
     mutated: list[int],
     is_train: bool,
+    context: tuple[int, int],
 ) -> None: ...
+def address(array: NDArrayBase) -> int:
+    """Where its first element lies, on its device; 0 if it has none."""
+
 def signature_key(arrays: Sequence[NDArray]) -> bytes:
     """What programs are compiled for; bit 0 of the first byte is set when the call is to be recorded."""
 

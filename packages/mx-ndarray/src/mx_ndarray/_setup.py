@@ -16,7 +16,7 @@ from mx_core import operators, scopes, services
 from mx_core.context import Context
 from mx_core.errors import MXUnsafeReadWarning
 from mx_core.operator import Operator, Params, gradient_of
-from mx_ndarray import _core, indexing, invocation, python_kernels, views
+from mx_ndarray import _core, device_kernels, indexing, invocation, python_kernels, views
 from mx_ndarray.invocation import Bounds
 from mx_ndarray.ndarray import NDArray, integer_operand, operand
 
@@ -61,7 +61,7 @@ class Hooks:
     dtype_codes: dict[Any, int]
     #: the module mx_core.services
     services: ModuleType
-    #: calls a kernel written in Python
+    #: calls a kernel written in Python; of a device, whose type and id come last
     run_kernel: Callable[..., None]
     unsafe_read_warning: type[Warning]
     #: (type) -> name
@@ -80,6 +80,11 @@ def _watch_forks() -> None:
         after_in_parent=partial(_core.set_forking, False),
         after_in_child=partial(_core.set_forking, False),
     )
+
+
+def _run_kernel(kernel: Callable[..., Any], *arguments: Any) -> None:
+    """On the host there are no type and id of a device."""
+    (python_kernels if len(arguments) == 4 else device_kernels).run(kernel, *arguments)
 
 
 _core.configure(
@@ -103,7 +108,7 @@ _core.configure(
         entered_contexts=Context.entered,
         dtype_codes=invocation.dtype_codes(),
         services=services,
-        run_kernel=python_kernels.run,
+        run_kernel=_run_kernel,
         unsafe_read_warning=MXUnsafeReadWarning,
         device_name=invocation.device_name,
         watch_forks=_watch_forks,

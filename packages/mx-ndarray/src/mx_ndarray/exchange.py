@@ -130,6 +130,8 @@ def _number(x: Any) -> Any:
 
 
 _CPU, _CUDA = (1, 0), 2
+#: types of DLPack whose memory the host can read: main memory, pinned memory of CUDA and ROCm, managed memory
+_HOST = {1, 3, 11, 13}
 
 
 def export(
@@ -200,6 +202,50 @@ def from_dlpack(dlpack: Any, copy: bool | None = None) -> NDArray:
         raise ArgumentError("[from_dlpack] the memory is not row-major and copy=False forbids a copy")
     place = cpu()
     return _core.from_numpy(taken, dtypes.code(taken.dtype), (place.device_typeid, place.device_id))
+
+
+def on_device(value: Any) -> bool:
+    """Whether a value is another library's array on a device, which NumPy cannot read."""
+    if isinstance(value, (NDArray, np.ndarray, np.generic)) or not hasattr(value, "__dlpack_device__"):
+        return False
+    return int(value.__dlpack_device__()[0]) not in _HOST
+
+
+def taken(value: Any) -> NDArray:
+    """An NDArray from itself, or on the memory of another library's array, or from a NumPy array.
+
+    Raises
+    ------
+    TypeError  it is none of them
+    """
+    if isinstance(value, NDArray):
+        return value
+    if hasattr(value, "__dlpack__"):
+        return from_dlpack(value)
+    raise TypeError(f"[NDArray] expected an array, got {type(value).__name__}")
+
+
+def cuda_array_interface(array: NDArray) -> dict[str, Any]:
+    """What `__cuda_array_interface__` returns, version 3. Blocks until all reads and writes of the memory are done.
+
+    From then on the two libraries share it: each must wait for the other before it writes.
+
+    Raises
+    ------
+    AttributeError  the array is not on a GPU, or of a type without a NumPy name
+    """
+    if _core.dlpack_device(array)[0] != _CUDA:
+        raise AttributeError(f"an array on {array.context} has no __cuda_array_interface__")
+    kind = dtypes.numpy_dtype(array._dtype_code)
+    if kind.kind not in "biufc":
+        raise AttributeError(
+            f"__cuda_array_interface__ has no {dtypes.name(array._dtype_code)}; use __dlpack__"
+        )
+    array.wait_to_write()
+    return {
+        "shape": array.shape, "typestr": kind.str, "data": (_core.address(array), not array.writable),
+        "strides": None, "stream": None, "version": 3,
+    }  # fmt: skip
 
 
 def _capsule(producer: Any, copy: bool | None) -> Any:

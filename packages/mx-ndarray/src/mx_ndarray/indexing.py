@@ -18,6 +18,7 @@ from mx_ndarray import _core
 from mx_ndarray.advanced import first_axis, select
 from mx_ndarray.creation import array as make_array
 from mx_ndarray.creation import is_rounded
+from mx_ndarray.exchange import on_device, taken
 from mx_ndarray.ndarray import NDArray
 from mx_ndarray.operator_functions import function
 from mx_ndarray.views import check_assignable, with_shape
@@ -198,6 +199,8 @@ def put(array: NDArray, key: Any, value: Any) -> None:
 
 def _fitted(value: Any, like: NDArray, shape: tuple[int, ...]) -> NDArray:
     """`value` as an array of the type of `like`, broadcast to `shape`."""
+    if on_device(value):
+        value = taken(value).as_in_context(like.context)
     if not isinstance(value, NDArray):
         try:
             host = np.asarray(value, dtypes.numpy_dtype(like._dtype_code))

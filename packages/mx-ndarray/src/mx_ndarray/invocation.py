@@ -386,11 +386,6 @@ def _prepared(
             prepared = kernels.prepare(op, params, inputs, outputs, ctx, is_train)
     except NoKernelError as error:
         raise error if _on_host(ctx) else NoKernelError(f"{str(error).rstrip('.')}{_CURE}") from None
-    if prepared.function is not None and not _on_host(ctx):
-        raise NoKernelError(
-            f"[{op.name}] kernel {prepared.variant!r} of plug-in {prepared.plugin!r} is a Python function, "
-            f"which cannot reach the memory of {ctx}{_CURE}"
-        )
     return prepared
 
 

@@ -228,6 +228,13 @@ class NDArray(OperatorMethods, _core.NDArrayBase):
     def __dlpack_device__(self) -> tuple[int, int]:
         return _core.dlpack_device(self)
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The memory of an array on a GPU, for CuPy, Numba and others; see `exchange.cuda_array_interface`."""
+        from mx_ndarray.exchange import cuda_array_interface
+
+        return cuda_array_interface(self)
+
     def to_dlpack_for_read(self) -> Any:
         """A DLPack capsule for reading; waits for writers."""
         return _core.to_dlpack(self, False, False, False)

@@ -49,10 +49,10 @@ def require(context: Context | None = None) -> None:
 
 def make_device() -> Any:
     """The service `device("gpu")`: streams, tokens and copies."""
-    from mx_operators_cuda import _native
-
     require()
-    return _native.Device()
+    from mx_operators_cuda.lending import Device
+
+    return Device()
 
 
 def make_storage() -> Any:

@@ -78,6 +78,7 @@ struct World {
   std::map<std::string, Registered> registered;
   std::vector<std::unique_ptr<Module>> modules;  // never unloaded
   std::vector<std::unique_ptr<Kernel>> kernels;
+  std::vector<Stream*> streams;  // never destroyed
   int sticky = 0;
 };
 
@@ -383,7 +384,26 @@ int cuMemcpyPeerAsync(unsigned long long to, Device* to_context, unsigned long l
 int cuStreamCreate(Stream** stream, unsigned) {
   ENTER("cuStreamCreate", true);
   *stream = new Stream(current.back());
+  const Guard lock(world().mutex);
+  world().streams.push_back(*stream);
   return kOk;
+}
+int cuCtxSynchronize() {
+  ENTER("cuCtxSynchronize", true);
+  std::vector<Stream*> streams;
+  {
+    const Guard lock(world().mutex);
+    streams = world().streams;
+  }
+  std::vector<std::shared_ptr<Point>> ends;
+  for (Stream* stream : streams) {
+    if (stream->device() != current.back()) continue;
+    if (stream->captures()) return kCaptureUnsupported;
+    ends.push_back(std::make_shared<Point>());
+    stream->push([point = ends.back()] { reach(*point); });
+  }
+  for (const auto& point : ends) wait_for(*point);
+  return sticky();
 }
 int cuEventCreate(Event** event, unsigned) {
   ENTER("cuEventCreate", true);
@@ -448,7 +468,9 @@ int cuGraphInstantiateWithFlags(Executable** executable, std::shared_ptr<Graph>*
 int cuGraphLaunch(Executable* executable, Stream* stream) {
   ENTER("cuGraphLaunch", true);
   if (stream->captures()) return kCaptureUnsupported;
-  for (const auto& body : executable->graph->bodies) stream->push(body);
+  stream->push([graph = executable->graph] {  // one call for all of it, as the host of a real one has
+    for (const auto& body : graph->bodies) body();
+  });
   return kOk;
 }
 int cuGraphExecDestroy(Executable* executable) {

@@ -18,7 +18,6 @@ from mx_core.operator.params import NoParams, Params
 from mx_core.operator.signature import docstring_of, signature_of
 
 if TYPE_CHECKING:
-    from mx_core.context import Context
     from mx_core.operator.arrays import Array
     from mx_core.operator.gradient import GradientBuilder, Gradients
     from mx_core.operator.knowledge import Shapes, Types
@@ -246,14 +245,6 @@ class Operator(Generic[P]):
         return 0
 
     # ---- computation ----
-
-    def in_main_memory(self, p: P, context: Context) -> P | None:
-        """Parameters with which a node on a device is computed in main memory; None: it is computed on the device.
-
-        Graphs then copy what it reads and writes. For operators whose code runs on the processor wherever their
-        arrays lie.
-        """
-        return None
 
     def reference(self, p: P, inputs: Sequence[Array], ctx: ReferenceContext) -> Sequence[Array]:
         """The operator in readable NumPy.

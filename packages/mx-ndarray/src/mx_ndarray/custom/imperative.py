@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mx_core import dtypes
-from mx_core.context import Context, cpu, current_context
+from mx_core.context import Context, current_context
 from mx_core.errors import ArgumentError, MXNetError
 from mx_core.operator import ReferenceContext, infer_shapes, infer_types
 from mx_ndarray import _core, autograd
@@ -101,7 +101,7 @@ class _Application:
         self._inputs: list[Spec] = specs[:n]
         self._op = create(p.prop, self._context, self._inputs)
         # The operator's own memory has an order too: backward may read nothing else that forward wrote.
-        self._turn = _core.empty((1,), dtypes.code("int8"), (cpu().device_typeid, 0))
+        self._turn = _core.empty((1,), dtypes.code("int8"), _pair(self._context))
 
     def run(self, out: Any) -> Any:
         training = autograd.is_training()
@@ -131,7 +131,8 @@ class _Application:
             return [*made, turn]
 
         given = [*self._data, *self._aux, self._turn]
-        self._push("Custom", body, given, targets, range(n, len(given)), training)
+        mutated = list(range(n, len(given)))
+        _core.push_function("Custom", body, given, targets, mutated, training, _pair(self._context))
         return targets
 
     def _tape(self, results: list[NDArray], training: bool) -> Any:
@@ -158,41 +159,20 @@ class _Application:
                 return [*made, turn]
 
             grads = [_Application._new(spec, context) for spec in specs]
-            mutated = range(len(given), len(given) + len(states))
-            _Application._push("_backward_Custom", body, [*given, *states], grads, mutated, training)
+            mutated = list(range(len(given), len(given) + len(states)))
+            arrays = [*given, *states]
+            _core.push_function("_backward_Custom", body, arrays, grads, mutated, training, _pair(context))
             return [grad if wanted else None for grad, wanted in zip(grads, needed, strict=True)]
 
         return backward
 
     @staticmethod
     def _new(spec: Spec, context: Context) -> NDArray:
-        return _core.empty(*spec, (context.device_typeid, context.device_id))
-
-    @staticmethod
-    def _push(
-        name: str, body: Any, inputs: list[NDArray], outputs: list[NDArray], mutated: range, training: bool
-    ) -> None:
-        """Pushes; arrays of a device pass through main memory."""
-        host_in, host_out = [_on_host(x) for x in inputs], [_beside(x) for x in outputs]
-        _core.push_function(name, body, host_in, host_out, list(mutated), training)
-        changed = [(host_in[i], inputs[i]) for i in mutated]
-        for host, array in [*zip(host_out, outputs, strict=True), *changed]:
-            if host is not array:
-                _core.copy(host, array)
+        return _core.empty(*spec, _pair(context))
 
 
-def _on_host(array: NDArray) -> NDArray:
-    if array.context.device_type.startswith("cpu"):
-        return array
-    with autograd.pause():
-        return array.as_in_context(cpu())
-
-
-def _beside(array: NDArray) -> NDArray:
-    """The array itself, or room for it in main memory."""
-    if array.context.device_type.startswith("cpu"):
-        return array
-    return _core.empty(array.shape, array._dtype_code, (cpu().device_typeid, 0))
+def _pair(context: Context) -> tuple[int, int]:
+    return context.device_typeid, context.device_id
 
 
 def _spread(positions: Any, values: Any, size: int) -> list[Any]:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mx_core import dtypes
-from mx_core.context import Context
 from mx_core.errors import MXNetError
 from mx_core.kernels import KernelCall, PythonKernel
 from mx_core.operator import (
@@ -24,6 +23,7 @@ from mx_core.operator import (
 )
 from mx_core.signals import let_pass
 from mx_core.weak import WeakTable
+from mx_ndarray.creation import array
 from mx_ndarray.custom.params import COUNT, CustomParams
 from mx_ndarray.custom.property import CustomOp
 from mx_ndarray.custom.running import create, run_backward, run_forward
@@ -118,10 +118,6 @@ class Custom(Operator[CustomParams]):
         """Written by hand: it runs the operator that the forward node keeps."""
         return BackwardCustom()
 
-    def in_main_memory(self, p: CustomParams, context: Context) -> CustomParams:
-        """Python runs it; its arrays are on the device nevertheless."""
-        return p.on(context)
-
     def reference(self, p: CustomParams, inputs: Sequence[Array], ctx: ReferenceContext) -> Sequence[Array]:
         """Never asked: its kernel is `forward_kernel`, which keeps the operator."""
         raise MXNetError("[Custom] runs through its kernel only")
@@ -164,10 +160,6 @@ class BackwardCustom(Operator[CustomParams]):
         """Python code has no derivative."""
         return g.not_differentiable()
 
-    def in_main_memory(self, p: CustomParams, context: Context) -> CustomParams:
-        """Python runs it; its arrays are on the device nevertheless."""
-        return p.on(context)
-
     def reference(self, p: CustomParams, inputs: Sequence[Array], ctx: ReferenceContext) -> Sequence[Array]:
         """Never asked: its kernel is `backward_kernel`."""
         raise MXNetError("[_backward_Custom] runs through its kernel only")
@@ -198,14 +190,16 @@ def forward_kernel(call: KernelCall) -> PythonKernel:
     p: Any = call.params
     n_in = len(call.op.inputs(p))
     outputs = [(spec.shape, spec.dtype) for spec in call.outputs[:-1]]
-    context = p.device or call.context
+    context = call.context
     op = create(p.prop, context, [(spec.shape, spec.dtype) for spec in call.inputs[:n_in]])
     number = next(_numbers)
     _alive[number] = op
+    on_device = not context.device_type.startswith("cpu")
 
     def run(ctx: ReferenceContext, inputs: Sequence[Any]) -> Sequence[Any]:
         results = run_forward(op, context, inputs[:n_in], inputs[n_in:], outputs, ctx.is_train)
-        return [*results[: len(outputs)], np.array([number]), *results[len(outputs) :]]
+        handle = array([number], ctx=context, dtype="int64") if on_device else np.array([number])
+        return [*results[: len(outputs)], handle, *results[len(outputs) :]]
 
     return run
 
@@ -216,7 +210,7 @@ def backward_kernel(call: KernelCall) -> PythonKernel:
     kept_grads, kept_inputs, kept_outputs = dependencies(p)
     n_out, n_in = len(p.prop.list_outputs()), len(p.prop.list_arguments())
     grads = [(spec.shape, spec.dtype) for spec in call.outputs]
-    context = p.device or call.context
+    context = call.context
 
     def run(ctx: ReferenceContext, inputs: Sequence[Any]) -> Sequence[Any]:
         op = _alive.get(int(inputs[-1][0]))

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from mx_core.cached import cached_property
-from mx_core.context import Context
 from mx_core.errors import ArgumentError
 from mx_core.operator import Params, required
 from mx_ndarray.custom.property import CustomOpProp, registered
@@ -26,14 +24,12 @@ class CustomParams(Params):
     ----------
     rest : the constructor's arguments
     prop : the property made with them
-    device : where the operator's arrays lie, if not where its kernel runs
     """
 
     op_type: str = required("name given to mx.operator.register; other arguments go to its constructor")
     rest: dict[str, str]
     prop: CustomOpProp
     serial: int
-    device: Context | None = None
 
     def _assign(self, values: Mapping[str, Any], op: str, node: str | None = None) -> None:
         super()._assign({k: v for k, v in values.items() if k == "op_type"}, op, node)
@@ -50,14 +46,7 @@ class CustomParams(Params):
     @cached_property
     def key(self) -> tuple[Any, ...]:
         """Distinct for every instance."""
-        return (self.op_type, self.serial, self.device)
-
-    def on(self, device: Context) -> Self:
-        """The same operator with arrays on a device."""
-        made = copy.copy(self)
-        made.__dict__.pop("key", None)
-        made._hold(device=device)
-        return made
+        return (self.op_type, self.serial)
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some arguments changed."""

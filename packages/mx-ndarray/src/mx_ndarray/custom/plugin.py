@@ -18,9 +18,10 @@ def mx_register_operators(registry: Any) -> None:
 
 @hookimpl
 def mx_register_kernels(registry: Any) -> None:
-    """Python runs them."""
+    """Python runs them, on arrays of the device."""
     for name, make in (("Custom", "forward_kernel"), ("_backward_Custom", "backward_kernel")):
-        registry.add(name, "cpu", "python", f"mx_ndarray.custom.operator:{make}", priority=10)
+        for device in ("cpu", "gpu"):
+            registry.add(name, device, "python", f"mx_ndarray.custom.operator:{make}", priority=10)
 
 
 @hookimpl

@@ -22,6 +22,10 @@ class CustomOp:
     there: operators may be applied and waited for; nothing is recorded. An exception reaches
     the code that waits for a result. The arrays belong to the operator until the method returns.
 
+    On a GPU the arrays are there. CuPy and PyTorch take them without a copy (`cupy.asarray(in_data[0])`,
+    `torch.from_dlpack(in_data[0])`), and `assign` takes theirs. What they enqueue on their current stream, or on any
+    other, has ended before anybody reads a result.
+
     Threads: the methods of one instance run on any thread of the engine, one at a time when they
     share arrays; what else they share, they lock.
     """

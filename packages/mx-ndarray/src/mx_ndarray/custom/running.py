@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running a `CustomOp` inside an engine operation: NumPy views in, NumPy arrays out."""
+"""Running a `CustomOp` inside an engine operation: NumPy arrays in and out, or on a device NDArrays."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mx_core import dtypes
 from mx_core.context import Context
 from mx_core.errors import ArgumentError
 from mx_ndarray import _core, autograd
+from mx_ndarray.creation import zeros
 from mx_ndarray.custom.property import CustomOp, CustomOpProp
 from mx_ndarray.ndarray import NDArray
 
@@ -26,8 +27,8 @@ def create(prop: CustomOpProp, context: Context, specs: Sequence[Spec]) -> Custo
     return made
 
 
-class Arrays:
-    """The NDArrays of one run, on the context the operator was made for.
+class HostArrays:
+    """The NDArrays of one run in main memory.
 
     They have variables of their own, so that the operator can push and wait although the engine
     has given it the variables of what lies after them.
@@ -35,9 +36,7 @@ class Arrays:
     Threads: belongs to one call.
     """
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._on_host = context.device_type.startswith("cpu")
+    def __init__(self) -> None:
         self._all: list[NDArray] = []
 
     def reading(self, values: np.ndarray[Any, Any]) -> NDArray:
@@ -55,15 +54,46 @@ class Arrays:
 
     def _shared(self, values: np.ndarray[Any, Any]) -> NDArray:
         array = _core.share_numpy(values, dtypes.code(values.dtype))
-        if not self._on_host:
-            array = array.as_in_context(self._context)
         self._all.append(array)
         return array
 
-    def finish(self) -> None:
-        """Waits for everything that was pushed on them: afterwards their memory is not ours."""
+    def results(self, arrays: Sequence[NDArray]) -> Sequence[Any]:
+        """Values, after everything that was pushed on any of the arrays: afterwards their memory is not ours."""
         for array in self._all:
             array.wait_to_write()
+        return [_core.as_numpy(x) for x in arrays]
+
+
+class DeviceArrays:
+    """The same on a device, where the run has NDArrays already.
+
+    Threads: belongs to one call.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def reading(self, values: Any) -> NDArray:
+        """An input."""
+        given: NDArray = values
+        return given
+
+    def writing(self, shape: Sequence[int], dtype: int) -> NDArray:
+        """An output, zero until it is assigned."""
+        return zeros(tuple(shape), ctx=self._context, dtype=dtypes.name(dtype))
+
+    def changing(self, values: Any) -> NDArray:
+        """An auxiliary state: a copy, which is put back afterwards."""
+        copied: NDArray = values.copy()
+        return copied
+
+    def results(self, arrays: Sequence[NDArray]) -> Sequence[Any]:
+        """The arrays; who runs the operator waits for them."""
+        return arrays
+
+
+def _arrays(context: Context) -> HostArrays | DeviceArrays:
+    return HostArrays() if context.device_type.startswith("cpu") else DeviceArrays(context)
 
 
 class _Unfilled(list[NDArray]):
@@ -91,9 +121,9 @@ class _Unfilled(list[NDArray]):
 def run_forward(
     op: CustomOp, context: Context, inputs: Sequence[Any], aux: Sequence[Any], outputs: Sequence[Spec],
     is_train: bool,
-) -> list[np.ndarray[Any, Any]]:  # fmt: skip
+) -> Sequence[Any]:  # fmt: skip
     """Outputs, then new values of auxiliary states."""
-    arrays = Arrays(context)
+    arrays = _arrays(context)
     in_data = [arrays.reading(x) for x in inputs]
     states = [arrays.changing(x) for x in aux]
     out_data = [arrays.writing(shape, dtype) for shape, dtype in outputs]
@@ -101,14 +131,13 @@ def run_forward(
     with autograd.pause(train_mode=is_train):
         filled = _Unfilled("out_data", out_data), _Unfilled("aux", states, numbered=False)
         op.forward(is_train, ["write"] * len(out_data), in_data, *filled)
-        arrays.finish()
-        return [_core.as_numpy(x) for x in results]
+        return arrays.results(results)
 
 
 def run_backward(
     op: CustomOp, context: Context, given: Sequence[Sequence[Any]], aux: Sequence[Any],
     grads: Sequence[Spec], needed: Sequence[bool], is_train: bool,
-) -> list[np.ndarray[Any, Any]]:  # fmt: skip
+) -> Sequence[Any]:  # fmt: skip
     """Gradients of the inputs, then new values of auxiliary states.
 
     Parameters
@@ -116,7 +145,7 @@ def run_backward(
     given : out-gradients, inputs and outputs; None for what is not kept
     needed : per input whether anyone wants its gradient
     """
-    arrays = Arrays(context)
+    arrays = _arrays(context)
     out_grad, in_data, out_data = (
         [None if x is None else arrays.reading(x) for x in values] for values in given
     )
@@ -127,5 +156,4 @@ def run_backward(
         req = ["write" if wanted else "null" for wanted in needed]
         filled = _Unfilled("in_grad", in_grad), _Unfilled("aux", states, numbered=False)
         op.backward(req, out_grad, in_data, out_data, *filled)
-        arrays.finish()
-        return [_core.as_numpy(x) for x in results]
+        return arrays.results(results)

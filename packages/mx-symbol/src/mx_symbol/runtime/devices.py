@@ -2,8 +2,7 @@
 """Model parallelism: which node of a graph runs on which device, and the copies between devices.
 
 The groups of MXNet's `group2ctx`: a node in a group runs on the group's device, any other on the main device. Variables
-that an operator makes for its missing inputs are in the group of the operator. An operator whose code runs on the
-processor only, such as `Custom`, is computed there.
+that an operator makes for its missing inputs are in the group of the operator.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from mx_core.context import Context, cpu
-from mx_core.operator import Operator, Params
+from mx_core.context import Context
+from mx_core.operator import Operator
 from mx_symbol._core import FlatGraph
 from mx_symbol.graph import Entry, Node, rewrite
 from mx_symbol.graph.gradient import apply_plain
@@ -61,8 +60,8 @@ class Devices:
         self._main = main
         self._groups = dict(groups)
         self._places: dict[Node, Context] = {}
-        if not groups and not arrays and main.device_type.startswith("cpu"):
-            return  # which computes everything
+        if not groups and not arrays:
+            return  # the main one computes everything
         for node in graph.nodes:
             given = (arrays or {}).get(node.name) if node.is_variable else None
             self._places[node] = self._group(node) if given is None else given
@@ -73,17 +72,7 @@ class Devices:
         return len({self._main, *self._places.values()}) > 1
 
     def _group(self, node: Node) -> Context:
-        place = self._asked(node)
-        return place if self._in_main_memory(node, place) is None else cpu()
-
-    def _asked(self, node: Node) -> Context:
         return self._groups.get(node.attrs.get(GROUP, ""), self._main)
-
-    def _in_main_memory(self, node: Node, place: Context) -> Params | None:
-        """The parameters of a node that is not computed on its device."""
-        if node.op is None or node.params is None or place.device_type.startswith("cpu"):
-            return None
-        return node.op.in_main_memory(node.params, place)
 
     def of(self, node: Node) -> Context:
         """The device of a node or a variable."""
@@ -163,10 +152,6 @@ class Devices:
             entry if self.of(entry.node) == place else self._copied(entry, place, copies) for entry in inputs
         ]
         made = node if near == node.inputs else node.copy(near)
-        params = self._in_main_memory(node, self._asked(node))
-        if params is not None:
-            made = node.copy(near)
-            made.params = params
         self._places[made] = place
         return made
 
