@@ -67,10 +67,11 @@ void collective(const py::object& engine, const py::object& invoke, bool reduces
   });
 }
 
-void begin_numbers(CapturedStep& step, const py::object& random) {
+void begin_numbers(CapturedStep& step, const py::object& random, bool same) {
   translated([&] {
     step.begin_numbers(import_table<mx_resource_api>(random.ptr(), MX_RESOURCE_CAPSULE, MX_RESOURCE_MAJOR,
-                                                     MX_RESOURCE_MINOR, "mx-operators-cuda"));
+                                                     MX_RESOURCE_MINOR, "mx-operators-cuda"),
+                       same);
   });
 }
 
@@ -93,7 +94,7 @@ void register_launch(py::module_& module) {
       .def("begin_second", [](CapturedStep& self) { translated([&] { self.begin_second(); }); })
       .def("end", [](CapturedStep& self) { translated([&] { self.end(); }); })
       .def("abandon", &CapturedStep::abandon)
-      .def("begin_numbers", &begin_numbers, py::arg("random"))
+      .def("begin_numbers", &begin_numbers, py::arg("random"), py::arg("same"))
       .def("missing", &CapturedStep::missing)
       .def("start", &start, py::arg("engine"), py::arg("invoke"), py::kw_only(), py::arg("reads"), py::arg("writes"))
       .def("abandon_numbers", &CapturedStep::abandon_numbers);

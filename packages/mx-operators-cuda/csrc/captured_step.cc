@@ -97,10 +97,16 @@ const uint64_t* CapturedStep::place(size_t number) const {
 void CapturedStep::begin() {
   const Guard lock(mutex_);
   if (state_ != State::kNew) refuse("was captured before");
-  gpu_.record_to(shared_from_this());
-  reserve_ = account_.open_reserve(make_pool(PoolType::kPooled, device_memory(gpu_.id(), 0)));
   const Current current(gpu_);
-  const Result result = gpu_.cuda().capture_begin(gpu_.stream(0), kCaptureRelaxed);
+  gpu_.record_to(shared_from_this());
+  Result result = kSuccess;
+  try {
+    reserve_ = account_.open_reserve(make_pool(PoolType::kPooled, device_memory(gpu_.id(), 0)));
+    result = gpu_.cuda().capture_begin(gpu_.stream(0), kCaptureRelaxed);
+  } catch (...) {
+    gpu_.record_to(nullptr);
+    throw;
+  }
   if (result != kSuccess) {
     account_.close_reserve(reserve_, {});
     gpu_.record_to(nullptr);
@@ -154,12 +160,18 @@ void CapturedStep::abandon() noexcept {
 
 // ---- further runs ----
 
-void CapturedStep::begin_numbers(const mx_resource_api* random) {
+void CapturedStep::begin_numbers(const mx_resource_api* random, bool same) {
   const Guard lock(mutex_);
   if (state_ != State::kReady) refuse("there is no graph to start");
+  functions();  // refuses in a forked child
+  take_random(random);
+  if (same) return;
   gpu_.record_to(shared_from_this());
   state_ = State::kNumbers;
   next_ = second_;
+}
+
+void CapturedStep::take_random(const mx_resource_api* random) {
   if (random_.blocks == 0) return;
   Random now{0, 0, random_.blocks};
   random->reserve_random(random->self, {MX_GPU, gpu_.id()}, now.blocks, &now.key, &now.offset);
@@ -243,7 +255,7 @@ void CapturedStep::capture(const Run& run, const std::function<void(const uint64
   entry.first = numbers_.size();
   entry.n = run.numbers.size();
   for (const Number& number : run.numbers) add_number(number);
-  if (run.random.blocks != 0 && state_ == State::kFirst) take_random(run.random);
+  if (run.random.blocks != 0 && state_ == State::kFirst) keep_random(run.random);
   enqueue(place(entry.first));
   entry.maker = run.maker;
   entry.requests = run.requests;
@@ -252,7 +264,7 @@ void CapturedStep::capture(const Run& run, const std::function<void(const uint64
   run.plan->retain(run.plan);
 }
 
-void CapturedStep::take_random(const Random& random) {
+void CapturedStep::keep_random(const Random& random) {
   if (random_.blocks == 0) {
     random_ = random;
     return;
@@ -270,7 +282,10 @@ CapturedStep::Entry CapturedStep::entry_of(const std::vector<mx_tensor>& tensors
     const bool own = tensor.data != nullptr && account_.reserved(reserve_, tensor.data);
     const auto piece = host_piece(tensor.data);
     if (piece != host_.end()) {
-      if (i < n_inputs) entry.host.emplace_back(i, capture_host(piece));
+      if (i < n_inputs) {
+        const size_t bytes = piece->second.size(), offset = address(tensor.data) - piece->first;
+        entry.host.push_back({i, capture_host(piece), bytes, offset});
+      }
       host_.erase(piece);  // from here on it is in the memory, or something else is
     }
     entry.addresses.push_back(own ? nullptr : tensor.data);
@@ -304,11 +319,18 @@ size_t CapturedStep::capture_host(Pieces::iterator piece) {
   return first;
 }
 
-void CapturedStep::take_host(const Entry& entry, const std::vector<mx_tensor>& tensors) {
-  for (const auto& [i, first] : entry.host) {
-    const auto piece = host_piece(tensors[i].data);
+void CapturedStep::take_host(const Entry& entry, const std::string& operation, const std::vector<mx_tensor>& tensors) {
+  for (const FromHost& captured : entry.host) {
+    const auto piece = host_piece(tensors[captured.tensor].data);
     if (piece == host_.end()) continue;  // as it was
-    std::memcpy(&numbers_[first], piece->second.data(), piece->second.size());
+    const size_t offset = address(tensors[captured.tensor].data) - piece->first;
+    if (piece->second.size() != captured.bytes || offset != captured.offset) {
+      const std::string bytes =
+          piece->second.empty() ? "more than " + std::to_string(kHostBytes) : std::to_string(piece->second.size());
+      refuse("'" + operation + "' reads at " + std::to_string(offset) + " of " + bytes + " bytes from the host, when it " +
+             "was captured at " + std::to_string(captured.offset) + " of " + std::to_string(captured.bytes));
+    }
+    std::memcpy(&numbers_[captured.first], piece->second.data(), captured.bytes);
   }
 }
 
@@ -337,7 +359,7 @@ void CapturedStep::take_numbers(const Run& run) {
   }
   check_addresses(entry, name, run.tensors);
   for (size_t i = 0; i < entry.n; ++i) numbers_[entry.first + i] = run.numbers[i].bits;
-  take_host(entry, run.tensors);
+  take_host(entry, name, run.tensors);
 }
 
 bool CapturedStep::record(const Copy& copy) {
@@ -363,7 +385,7 @@ bool CapturedStep::record(const Copy& copy) {
       refuse("a copy of " + std::to_string(copy.bytes) + " bytes was not captured here");
     }
     check_addresses(entry, "copy", tensors);
-    take_host(entry, tensors);
+    take_host(entry, "copy", tensors);
     return false;
   }
   Entry entry = entry_of(tensors, 1);

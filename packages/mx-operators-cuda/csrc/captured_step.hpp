@@ -82,8 +82,9 @@ class CapturedStep : public std::enable_shared_from_this<CapturedStep> {
   // Ends a capture without a graph.
   void abandon() noexcept;
 
-  // Another run: counters for its random numbers are taken, and the second part may be pushed.
-  void begin_numbers(const mx_resource_api* random);
+  // Another run: counters for its random numbers are taken, and the second part may be pushed.  With `same` it is not:
+  // its numbers are those of the last run.
+  void begin_numbers(const mx_resource_api* random, bool same);
   // How many operations of the second part have not come yet.
   size_t missing();
   // Starts the run as an operation of the engine that reads and writes arrays; waits until it is enqueued, or refused.
@@ -109,6 +110,13 @@ class CapturedStep : public std::enable_shared_from_this<CapturedStep> {
  private:
   class Start;
   enum class State { kNew, kFirst, kSecond, kReady, kNumbers, kFailed };
+  // A tensor that lies in memory which was copied from the host.
+  struct FromHost {
+    size_t tensor;
+    size_t first;   // number
+    size_t bytes;   // of all that was copied together
+    size_t offset;  // of the tensor in it
+  };
   struct Entry {
     const Capturable* maker;  // null: a copy
     mx_plan* plan;            // retained
@@ -116,8 +124,8 @@ class CapturedStep : public std::enable_shared_from_this<CapturedStep> {
     std::vector<uint8_t> requests;
     size_t begin;     // number, from which on they are of this run or a later one
     size_t first, n;  // those of the plan
-    std::vector<std::pair<size_t, size_t>> host;  // tensors that come from the host, and their first numbers
-    size_t bytes;                                 // of a copy
+    std::vector<FromHost> host;
+    size_t bytes;  // of a copy
   };
 
   using Pieces = std::map<uintptr_t, std::vector<char>>;  // as they were copied from the host
@@ -131,10 +139,11 @@ class CapturedStep : public std::enable_shared_from_this<CapturedStep> {
   const Entry& expected(const std::string& operation);
   Entry entry_of(const std::vector<mx_tensor>& tensors, size_t n_inputs);
   void check_addresses(const Entry& entry, const std::string& operation, const std::vector<mx_tensor>& tensors) const;
-  void take_random(const Random& random);
+  void keep_random(const Random& random);
+  void take_random(const mx_resource_api* random);
   Pieces::iterator host_piece(const void* data);
   size_t capture_host(Pieces::iterator piece);
-  void take_host(const Entry& entry, const std::vector<mx_tensor>& tensors);
+  void take_host(const Entry& entry, const std::string& operation, const std::vector<mx_tensor>& tensors);
   void launch(Stream stream, const std::vector<uint64_t>& numbers);
 
   Gpu& gpu_;

@@ -36,6 +36,8 @@ class CapturedStep:
         What is run before each start, such as `lambda: trainer.step(batch_size)`.
     weights : sequence of NDArray
         Those whose gradients `forward` computes: a trainer that looks whether they are new finds them so.
+    unchanged : function without arguments, or None
+        Asked before each start: whether `update` would tell the numbers of the last run. Then it does not run.
     invoke : capsule `mx.invoke.v1`
         Whose arrays they are: `mx_ndarray.invoke_capsule()`.
     ctx : Context
@@ -53,10 +55,11 @@ class CapturedStep:
         update: Callable[[], Any] | None = None,
         *,
         weights: Sequence[Any] = (),
+        unchanged: Callable[[], bool] | None = None,
         invoke: Any,
         ctx: Context | None = None,
     ) -> None:
-        self._forward, self._update, self._invoke = forward, update, invoke
+        self._forward, self._update, self._unchanged, self._invoke = forward, update, unchanged, invoke
         self._weights = list(weights)
         self._context = gpu() if ctx is None else ctx
         if self._context.device_type != "gpu":
@@ -64,8 +67,10 @@ class CapturedStep:
         device.require(self._context)
         self._inputs: list[Any] = []
         self._results: Any = None
-        self._calls = 0
+        self._ran = False
         self._graph: Any = None
+        self._reads: list[int] = []
+        self._writes: list[int] = []
 
     @property
     def captured(self) -> bool:
@@ -91,26 +96,25 @@ class CapturedStep:
         MXNetError     the step cannot be captured, or `update` pushed other operations than those that were
         """
         self._take(inputs)
-        self._calls += 1
-        if self._calls == 1:
+        if not self._ran:
             results = self._forward(*self._inputs)
             self._push_update()
+            self._ran = True
             return results
         if self._graph is None:
             self._capture()
         else:
             self._tell_numbers()
-        reads, writes = [x.handle for x in self._inputs], [y.handle for y in _listed(self._results)]
-        engine = services.engine().capsule
-        self._graph.start(engine, self._invoke, reads=reads, writes=[h for h in writes if h not in reads])
+        self._graph.start(services.engine().capsule, self._invoke, reads=self._reads, writes=self._writes)
         return self._results
 
     def _take(self, inputs: tuple[Any, ...]) -> None:
-        if not self._calls:
+        if not self._ran:
             self._inputs = [x.copyto(self._context) for x in inputs]
+            self._shapes, self._types = [x.shape for x in inputs], [x.dtype for x in inputs]
             return
-        given, wanted = [(x.shape, x.dtype) for x in inputs], [(x.shape, x.dtype) for x in self._inputs]
-        if given != wanted:
+        if [x.shape for x in inputs] != self._shapes or [x.dtype for x in inputs] != self._types:
+            given, wanted = [(x.shape, x.dtype) for x in inputs], [(x.shape, x.dtype) for x in self._inputs]
             raise ArgumentError(f"[CapturedStep] expected inputs {wanted}, got {given}")
         for x, mine in zip(inputs, self._inputs, strict=True):
             x.copyto(mine)
@@ -135,10 +139,15 @@ class CapturedStep:
             graph.abandon()
             raise
         self._graph = graph
+        self._reads = [x.handle for x in self._inputs]
+        self._writes = [y.handle for y in _listed(self._results) if y.handle not in self._reads]
 
     def _tell_numbers(self) -> None:
         graph = self._graph
-        graph.begin_numbers(services.random("gpu").capsule)
+        same = self._update is None or (self._unchanged is not None and self._unchanged())
+        graph.begin_numbers(services.random("gpu").capsule, same)
+        if same:
+            return
         try:
             for weight in self._weights:
                 weight._fresh_grad = True

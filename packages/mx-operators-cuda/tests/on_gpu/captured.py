@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mx_core import gpu
+from mx_core import cpu, gpu
 from mx_core.errors import ArgumentError, MXNetError
 from mx_gluon import Trainer, loss, nn
+from mx_io.io import DataBatch
 from mx_ndarray import autograd, invoke_capsule, nd, random
+from mx_ndarray.captured import captured_step as nd_captured_step
 from mx_operators_cuda import CapturedStep
 from mx_train.lr_scheduler import FactorScheduler
 
@@ -80,6 +82,79 @@ def test_captured_steps_equal_eager_ones(optimizer: str, settings: dict[str, Any
     assert any((a != b).any() for a, b in zip(eager[:STEPS], eager[1:STEPS], strict=False))
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "rmsprop", "adam"])
+def test_a_trainer_captures_its_steps(optimizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rates that stay, change, and are scheduled; where they stay, the update does not run."""
+    runs: list[int] = []
+    step_of = Trainer.step
+    monkeypatch.setattr(Trainer, "step", lambda self, *args: (runs.append(0), step_of(self, *args))[1])
+    found = []
+    for captured in (False, True):
+        random.seed(7, gpu(0))
+        runs.clear()
+        net, rng, criterion = network(True), np.random.default_rng(3), loss.SoftmaxCrossEntropyLoss()
+        trainer = Trainer(net.collect_params(), optimizer, {"learning_rate": 0.05})
+
+        def forward(x: Any, label: Any, net: Any = net, criterion: Any = criterion) -> Any:
+            with autograd.record():
+                losses = criterion(net(x), label)
+            losses.backward()
+            return losses
+
+        step = trainer.captured_step(forward, 5) if captured else None
+        losses = []
+        for i in range(9):
+            x, label = nd.array(rng.normal(size=(5, 2, 6, 6))), nd.array(rng.integers(0, 3, 5))
+            if i == 6:
+                trainer.set_learning_rate(0.01)
+            if i == 8:
+                next(iter(net.collect_params().values())).lr_mult = 0.5
+            if step is not None:
+                losses.append(step(x, label).asnumpy())
+                continue
+            losses.append(forward(x.copyto(gpu(0)), label.copyto(gpu(0))).asnumpy())
+            trainer.step(5)
+        assert trainer.optimizer.num_update == 9
+        found.append([*losses, *(p.data().asnumpy() for p in net.collect_params().values())])
+    for eager, ours in zip(*found, strict=True):
+        np.testing.assert_array_equal(ours, eager)
+    assert len(runs) == (9 if optimizer == "adam" else 5)  # two, the first of the graph, and two changes
+
+
+def test_a_module_captures_its_steps() -> None:
+    sym, module = pytest.importorskip("mx_symbol").sym, pytest.importorskip("mx_train.module")
+    net = sym.SoftmaxOutput(sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="fc"), name="softmax")
+    rng = np.random.default_rng(3)
+    batches = [(nd.array(rng.normal(size=(4, 5))), nd.array(rng.integers(0, 3, 4))) for _ in range(5)]
+    weight = nd.array(rng.normal(size=(3, 5)))
+    found = []
+    for captured in (False, True):
+        mod = module.Module(net, context=gpu(0))
+        mod.bind([("data", (4, 5))], [("softmax_label", (4,))])
+        mod.init_params(arg_params={"fc_weight": weight, "fc_bias": nd.zeros((3,))})
+        mod.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
+        step, outputs = mod.captured_step() if captured else None, []
+        for data, label in batches:
+            if step is not None:
+                outputs.append(step(data, label)[0].asnumpy())
+                continue
+            mod.forward_backward(DataBatch([data], [label]))
+            outputs.append(mod.get_outputs()[0].asnumpy())
+            mod.update()
+        found.append([*outputs, *(array.asnumpy() for array in mod.get_params()[0].values())])
+    for eager, ours in zip(*found, strict=True):
+        np.testing.assert_array_equal(ours, eager)
+
+
+def test_what_captures_no_steps() -> None:
+    with pytest.raises(MXNetError, match=r"cpu\(0\) captures no steps"):
+        nd_captured_step(lambda: None, ctx=cpu())
+    net = nn.Dense(2, in_units=2)
+    net.initialize(ctx=cpu())
+    with pytest.raises(MXNetError, match=r"expected parameters on gpu\(0\), got \[cpu\(0\)\]"):
+        Trainer(net.collect_params(), "sgd").captured_step(lambda x: x, 1)
+
+
 def captured_step(forward: Callable[..., Any], update: Callable[[], Any] | None = None) -> CapturedStep:
     return CapturedStep(forward, update, invoke=invoke_capsule())
 
@@ -134,6 +209,48 @@ def test_other_operations_than_the_captured_ones_are_refused() -> None:
     with pytest.raises(MXNetError, match="one operation more than were captured"):
         step().wait_to_read()
         weight.wait_to_read()
+
+
+@pytest.mark.parametrize(
+    ("size", "begin", "said"),
+    [
+        (100, 0, "reads at 0 of 400 bytes from the host, when it was captured at 0 of 16"),
+        (20000, 0, "reads at 0 of more than 65536 bytes"),
+        (4, 2, "reads at 8 of 16 bytes"),
+    ],
+    ids=["longer", "too long", "elsewhere"],
+)
+def test_numbers_from_the_host_stay_where_they_were(size: int, begin: int, said: str) -> None:
+    weight = nd.zeros((2,), ctx=gpu(0))
+    given = [(4, 0, 1.0), (4, 0, 2.0), (4, 0, 4.0), (size, begin, 8.0)]
+
+    def update() -> None:
+        many, first, value = given.pop(0)
+        nd.broadcast_add(weight, nd.array([value] * many, ctx=gpu(0))[first : first + 2], out=weight)
+
+    step = captured_step(lambda: weight * 2, update)
+    for wanted in (1, 3, 7):
+        step()
+        np.testing.assert_array_equal(weight.asnumpy(), wanted)
+    with pytest.raises(MXNetError, match=said):
+        step().wait_to_read()
+        weight.wait_to_read()
+
+
+def test_a_first_call_that_fails_is_taken_again() -> None:
+    failures = [ValueError("not yet")]
+
+    def forward() -> Any:
+        if failures:
+            raise failures.pop()
+        return nd.ones((2,), ctx=gpu(0)) * 3
+
+    step = captured_step(forward)
+    with pytest.raises(ValueError, match="not yet"):
+        step()
+    for captured in (False, True):
+        np.testing.assert_array_equal(step().asnumpy(), 3)
+        assert step.captured == captured
 
 
 def test_values_cannot_be_read_while_a_step_is_captured() -> None:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:  # what `_PLACES` says, for those who only read
     from mx_ndarray import nd as nd
     from mx_ndarray import random as random
     from mx_ndarray import waitall as waitall
+    from mx_ndarray.captured import captured_step as captured_step
     from mx_symbol import sym as sym
     from mx_symbol import visualization as visualization
     from mx_symbol.graph.shape_mode import is_np_shape as is_np_shape
@@ -117,6 +118,7 @@ _PLACES: dict[str, str] = {
     "ndarray": "mx_ndarray.nd",
     "NDArray": "mx_ndarray:NDArray",
     "autograd": "mx_ndarray.autograd",
+    "captured_step": "mx_ndarray.captured:captured_step",
     "random": "mx_ndarray.random",
     "rnd": "mx_ndarray.random",
     "waitall": "mx_ndarray:waitall",

@@ -6,13 +6,13 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import Any, NoReturn
 
 from mx_core import dtypes
-from mx_core.context import Context
+from mx_core.context import Context, gpu
 from mx_core.errors import ArgumentError, MXNetError
 from mx_core.files import atomic_write, read_bytes
 from mx_gluon.errors import RefusedError, StaleGradientError
@@ -23,10 +23,12 @@ from mx_kvstore import KVStoreBase
 from mx_kvstore.factory import check
 from mx_kvstore.updater import load_states
 from mx_ndarray import NDArray
+from mx_ndarray.captured import captured_step
 from mx_ndarray.several import first_stale, make_stale
 from mx_train import optimizer as opt
 from mx_train.module.optimization import runs_in, store_for
 from mx_train.optimizer import Optimizer, Updater
+from mx_train.optimizer.held import HeldNumbers
 
 
 class Trainer:
@@ -284,6 +286,58 @@ class Trainer:
             self._apply(work)
         else:  # of a program's class
             self._update(ignore_stale_grad)
+
+    def captured_step(
+        self, forward: Callable[..., Any], batch_size: float, ctx: Context | None = None
+    ) -> Callable[..., Any]:
+        """A step of training that a GPU takes as a whole, as a CUDA graph, from its second call on.
+
+        Parameters
+        ----------
+        forward : function
+            Takes the arrays of a batch on the GPU and runs forward and backward; what it returns, the step returns. It
+            runs in the first two calls only, so it must do the same whatever the arrays hold.
+        batch_size : float
+            As for `step`.
+        ctx : Context
+            gpu(0) by default; the parameters must be on it alone.
+
+        Returns
+        -------
+        callable
+            Called with the arrays of a batch, on any device and always of the same shapes: `forward`, then
+            `step(batch_size)`. Rates and schedules are followed.
+
+        Raises
+        ------
+        RefusedError  the parameters are elsewhere
+        MXNetError    the device captures no steps, or is not there
+
+        Examples
+        --------
+        >>> step = trainer.captured_step(forward, batch_size=32)
+        >>> for x, label in batches:
+        ...     loss = step(x, label)
+        """
+        context = gpu() if ctx is None else ctx
+        if self._contexts != [context]:
+            raise RefusedError(
+                f"[Trainer] captured_step: expected parameters on {context}, got {self._contexts}"
+            )
+        learned = [(i, param) for i, param in enumerate(self._params) if param.grad_req != "null"]
+        held = HeldNumbers(self._optimizer, [i for i, _ in learned])
+        own = type(self)
+        plain = all(
+            getattr(own, name) is getattr(Trainer, name) for name in ("step", "_update", "_allreduce_grads")
+        )
+
+        def unchanged() -> bool:
+            return plain and self._kvstore is None and held(self._scale / batch_size)
+
+        return captured_step(
+            forward, lambda: self.step(batch_size), weights=[param.data(context) for _, param in learned],
+            unchanged=unchanged, ctx=context,
+        )  # fmt: skip
 
     def allreduce_grads(self) -> None:
         """Sums gradients over contexts and workers, without an update: `update` does that; asynchronous.

@@ -18,6 +18,7 @@ from mx_train.arguments import Filler, Gradients, Logger, Settings, Shapes
 from mx_train.initializer import InitDesc, Uniform
 from mx_train.metric import EvalMetric
 from mx_train.module.base_module import BaseModule, as_list, warn_of_kept_parameters
+from mx_train.module.captured import Captured
 from mx_train.module.executor_group import ExecutorGroup, absent_labels_named, described
 from mx_train.module.optimization import Optimization, check_shared, rescaling, store_for, warn_of_rescaling
 from mx_train.module.private_names import PrivateNames
@@ -28,7 +29,7 @@ from mx_train.optimizer import Optimizer, Updater, create
 _DEFAULT_LABELS = ("softmax_label",)
 
 
-class Module(PrivateNames, BaseModule):
+class Module(Captured, PrivateNames, BaseModule):
     """Trains and runs a symbol.
 
     Parameters

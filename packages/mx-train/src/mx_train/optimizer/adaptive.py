@@ -74,6 +74,8 @@ class RMSProp(Optimizer):
     Source: Tieleman and Hinton, lecture 6.5, 2012; Graves, Generating Sequences, 2013.
     """
 
+    _numbers_by_rate = True
+
     def __init__(
         self,
         learning_rate: float | None = 0.001,
@@ -109,6 +111,8 @@ class Ftrl(Optimizer):
     Source: McMahan et al., Ad Click Prediction, KDD 2013. With a schedule, the rate is that of the schedule alone.
     """
 
+    _numbers_by_rate = True
+
     def __init__(
         self, lamda1: float = 0.01, learning_rate: float | None = 0.1, beta: float = 1.0, **kwargs: Any
     ) -> None:
@@ -134,6 +138,8 @@ class AdaGrad(Optimizer):
     Source: Duchi, Hazan and Singer, Adaptive Subgradient Methods, JMLR 12, 2011.
     """
 
+    _numbers_by_rate = True
+
     def __init__(self, eps: float = 1e-7, *, learning_rate: float | None = None, **kwargs: Any) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.float_stable_eps = eps
@@ -156,6 +162,8 @@ class AdaDelta(Optimizer):
 
     Source: Zeiler, ADADELTA, 2012.
     """
+
+    _numbers_by_rate = True
 
     def __init__(
         self, rho: float = 0.9, epsilon: float = 1e-5, *, learning_rate: float | None = 1.0, **kwargs: Any

@@ -73,6 +73,9 @@ class Optimizer:
     allow_np_array: bool = False
     #: what MXNet has as `aggregate_num` unless told otherwise
     _usual_aggregate_num: ClassVar[int] = 0
+    #: whether numbers of an update are made of rates, decays and settings alone, and not of the count of updates; said
+    #: of the class itself, not of those that extend it
+    _numbers_by_rate: ClassVar[bool] = False
     #: ends of the names of parameters that decay
     _decaying: ClassVar[tuple[str, ...]] = ("_weight", "_gamma")
 

@@ -39,6 +39,7 @@ class SGD(_WithMomentum):
     _usual_aggregate_num = 4
 
     _copy_is_last = True
+    _numbers_by_rate = True
 
     def __init__(
         self,
@@ -85,6 +86,7 @@ class NAG(_WithMomentum):
     """Nesterov's accelerated gradient."""
 
     _copy_is_last = True
+    _numbers_by_rate = True
 
     def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """One operator."""
@@ -100,6 +102,8 @@ class Signum(_WithMomentum):
 
     Source: Bernstein et al., signSGD, ICML 2018.
     """
+
+    _numbers_by_rate = True
 
     def __init__(
         self, learning_rate: float | None = 0.01, momentum: float = 0.9, wd_lh: float = 0.0, **kwargs: Any

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of a program that a device takes as a whole, such as a CUDA graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mx_core import services
+from mx_core.context import Context, gpu
+from mx_core.errors import MXNetError
+from mx_ndarray import _core
+from mx_ndarray.ndarray import NDArray
+
+
+def captured_step(
+    forward: Callable[..., Any],
+    update: Callable[[], Any] | None = None,
+    *,
+    weights: Sequence[NDArray] = (),
+    unchanged: Callable[[], bool] | None = None,
+    ctx: Context | None = None,
+) -> Callable[..., Any]:
+    """A step that is captured at its second call and started as a whole from then on; call it with its inputs.
+
+    `Trainer.captured_step` and `Module.captured_step` make one of a step of training.
+
+    Threads: the step belongs to one at a time.
+
+    Parameters
+    ----------
+    forward : function
+        Takes arrays on the device, as many as the step is called with; returns an array, a tuple or list of them, or
+        None. It runs in the first two calls only, so it must do the same whatever the arrays hold.
+    update : function without arguments, or None
+        Runs before each start, and tells the numbers of this run: it pushes the same operations on the same arrays.
+    weights : sequence of NDArray
+        Those whose gradients `forward` computes.
+    unchanged : function without arguments, or None
+        Whether the numbers of this run are those of the last one. `update` does not run then.
+    ctx : Context
+        Where the step runs; gpu(0) by default.
+
+    Returns
+    -------
+    callable
+        `step(*inputs)` runs the step and returns what `forward` returned: from the second call on the same arrays.
+
+    Raises
+    ------
+    MXNetError  the device captures no steps, or is not there
+    """
+    context = gpu() if ctx is None else ctx
+    on_host = context.device_type.startswith("cpu")
+    device = None if on_host else services.device(context.device_type)
+    make: Callable[..., Callable[..., Any]] | None = getattr(device, "captured_step", None)
+    if make is None:
+        raise MXNetError(f"[captured_step] {context} captures no steps; a GPU does")
+    return make(
+        forward, update, weights=weights, unchanged=unchanged, invoke=_core.invoke_capsule(), ctx=context
+    )

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the host does for a captured step of training, on the fake driver of the tests: no GPU takes part.
+
+A network of 31 layers, 62 arrays of parameters. Processor time of the thread that calls `step(x, label)`, while the GPU
+is idle: Python, the engine, and this package. The calls of the driver are those of the stand-in: two copies of inputs,
+one of the table of numbers, a launch of the graph, events. A real driver takes another time for them, some microseconds
+for the launch alone. So this is no measurement of a GPU.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from mx_core.testing.benchmark import record
+
+LAYERS, WIDTH, BATCH, STEPS = 31, 4, 2, 200
+#: host time of a step that is aimed at
+TARGET = 20.0
+
+
+def trained(optimizer: str | None) -> tuple[float, float]:
+    """Microseconds of a captured step, and of one that is not captured, with an optimizer or without update."""
+    from mx_core import gpu
+    from mx_gluon import Trainer, loss, nn
+    from mx_ndarray import autograd, nd, waitall
+    from mx_ndarray.captured import captured_step
+
+    net = nn.HybridSequential()
+    for _ in range(LAYERS):
+        net.add(nn.Dense(WIDTH, in_units=WIDTH, activation="tanh"))
+    net.initialize(ctx=gpu())
+    net.hybridize(static_alloc=True, static_shape=True)
+    criterion = loss.L2Loss()
+    trainer = Trainer(net.collect_params(), optimizer or "sgd", {"learning_rate": 0.01})
+
+    def forward(x: Any, label: Any) -> Any:
+        with autograd.record():
+            losses = criterion(net(x), label)
+        losses.backward()
+        return losses
+
+    def eager(x: Any, label: Any) -> None:
+        forward(x.copyto(gpu()), label.copyto(gpu()))
+        if optimizer is not None:
+            trainer.step(BATCH)
+
+    x, label = nd.ones((BATCH, WIDTH)), nd.ones((BATCH, WIDTH))
+    times = []
+    for step in (eager, trainer.captured_step(forward, BATCH) if optimizer else captured_step(forward)):
+        spent = []
+        for _ in range(STEPS):
+            begin = time.thread_time()
+            step(x, label)
+            spent.append(time.thread_time() - begin)
+            waitall()
+        times.append(median(spent[STEPS // 4 :]) * 1e6)
+    return times[1], times[0]
+
+
+def main() -> None:
+    """A line for each kind of update."""
+    label = f"captured step of {2 * LAYERS} arrays, host, stand-in for the driver"
+    kinds = (
+        ("sgd, a rate that stays", "sgd"), ("adam, whose numbers change at each step", "adam"), ("no update", None)
+    )  # fmt: skip
+    for name, optimizer in kinds:
+        captured, eager = trained(optimizer)
+        record(
+            f"{label}: {name}", captured, "us", baseline="the same step, not captured", ratio=eager / captured
+        )
+        record(f"{label}: {name}, of the aim of {TARGET:g} us", captured / TARGET, "times")
+
+
+def on_the_stand_in() -> int:
+    """Runs this file with the libraries of the tests in the places of the driver and its company."""
+    sys.path.insert(0, str(Path(__file__).parents[3] / "tests"))
+    from testkit.fake_machine import build, environment
+
+    folder = Path(tempfile.mkdtemp())
+    try:
+        build(folder)
+        env = {**os.environ, **environment(folder)}
+        return subprocess.run([sys.executable, __file__], check=False, env=env).returncode
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    if "FAKE_NVRTC_FOLDER" in os.environ:
+        main()
+    elif shutil.which("g++") is None:
+        print("bench_captured_step: needs g++, which builds the stand-in")
+    else:
+        sys.exit(on_the_stand_in())
