@@ -14,7 +14,7 @@ from mx_core.testing import tables
 from mx_core.testing.case import RANDOM_KEY
 from mx_core.testing.device import DeviceApi
 from mx_core.testing.storage import Memory
-from mx_operators_cuda import device
+from mx_operators_cuda import device, lending
 
 _POINTER = c.c_void_p
 
@@ -63,7 +63,7 @@ class GpuBench:
 
     def __init__(self, device_id: int = 0) -> None:
         self.context = gpu(device_id)
-        self.device = at(device.make_device().capsule, DeviceApi, "mx.device.v1")
+        self.device = at(lending.make_device().capsule, DeviceApi, "mx.device.v1")
         self.memory = Memory(device.make_storage(), self.context)
         self.here = self.memory.context
         host = cpu()

@@ -12,9 +12,9 @@ from testkit.fake_machine import Machine
 SHOW = """
 import mx_core
 from mx_core.errors import MXNetError
-from mx_operators_cuda import device
+from mx_operators_cuda import device, lending
 print("count", mx_core.num_gpus())
-for make in (device.make_device, device.make_storage, device.make_pinned):
+for make in (lending.make_device, device.make_storage, device.make_pinned):
     try:
         print("made", make().name)
     except MXNetError as error:

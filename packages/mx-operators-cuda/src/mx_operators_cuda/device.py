@@ -47,14 +47,6 @@ def require(context: Context | None = None) -> None:
         raise MXNetError(problem)
 
 
-def make_device() -> Any:
-    """The service `device("gpu")`: streams, tokens and copies."""
-    require()
-    from mx_operators_cuda.lending import Device
-
-    return Device()
-
-
 def make_storage() -> Any:
     """The service `storage("gpu")`: a pool per GPU."""
     from mx_operators_cuda import _native

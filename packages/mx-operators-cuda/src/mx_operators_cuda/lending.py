@@ -10,6 +10,7 @@ from typing import Any
 
 from mx_operators_cuda import _native
 from mx_operators_cuda.captured_step import CapturedStep
+from mx_operators_cuda.device import require
 
 
 class Device(_native.Device):
@@ -40,6 +41,12 @@ class Device(_native.Device):
                 yield
             finally:
                 self.synchronize(device_id)
+
+
+def make_device() -> Device:
+    """The service `device("gpu")`."""
+    require()
+    return Device()
 
 
 def _cupy(stream: int, device_id: int) -> tuple[Any, ...]:

@@ -31,7 +31,7 @@ MX_PLUGIN = PluginInfo(
 @hookimpl
 def mx_register_devices(registry: Any) -> None:
     """NVIDIA GPUs."""
-    registry.add("gpu", 2, "mx_operators_cuda.driver:count", "mx_operators_cuda.device:make_device")
+    registry.add("gpu", 2, "mx_operators_cuda.driver:count", "mx_operators_cuda.lending:make_device")
 
 
 @hookimpl

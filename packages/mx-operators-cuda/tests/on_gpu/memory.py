@@ -8,14 +8,14 @@ from typing import Any
 from mx_core import cpu_pinned, gpu
 from mx_core.testing.device_contract import DeviceContract
 from mx_core.testing.storage import StorageContract
-from mx_operators_cuda import _native, device
+from mx_operators_cuda import _native, device, lending
 
 
 class TestGpu(DeviceContract):
     context = gpu(0)
 
     def make_device(self) -> Any:
-        return device.make_device()
+        return lending.make_device()
 
     def make_storage(self) -> Any:
         return device.make_storage()
