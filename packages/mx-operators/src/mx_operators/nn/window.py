@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import floordiv, sub
 
 from mx_core.operator import Params, Shape, Shapes, opt, required
 
@@ -42,10 +43,11 @@ def _problem(p: WindowParam, rank: int) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _steps(p: WindowParam) -> tuple[tuple[int, int], ...]:
-    """Per spatial axis by how much a window is longer than the padding, and the distance to the next window."""
-    reaches = [d * (k - 1) + 1 - 2 * q for k, d, q in zip(p.kernel, *geometry(p)[1:], strict=True)]
-    return tuple(zip(reaches, geometry(p)[0], strict=True))
+def _steps(p: WindowParam) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Two numbers per spatial axis: (extent − first) // second windows lie along it."""
+    stride, dilate, pad = geometry(p)
+    along = zip(p.kernel, stride, dilate, pad, strict=True)
+    return tuple(d * (k - 1) + 1 - 2 * q - s for k, s, d, q in along), stride
 
 
 def check_rank(p: WindowParam, data: Sequence[int], s: Shapes) -> None:
@@ -56,8 +58,11 @@ def check_rank(p: WindowParam, data: Sequence[int], s: Shapes) -> None:
 
 def out_extents(p: WindowParam, spatial: Sequence[int]) -> tuple[int, ...]:
     """How many windows there are per spatial axis; −1 where the extent of data is unknown."""
-    along = zip(spatial, _steps(p), strict=True)
-    return tuple([-1 if size < 0 else (size - reach) // step + 1 for size, (reach, step) in along])
+    first, stride = _steps(p)
+    out = tuple(map(floordiv, map(sub, spatial, first), stride))
+    if -1 not in spatial:
+        return out
+    return tuple(-1 if size < 0 else extent for size, extent in zip(spatial, out, strict=True))
 
 
 def in_extents(p: WindowParam, out: Sequence[int]) -> tuple[int, ...]:
@@ -74,8 +79,10 @@ def checked_extents(
 ) -> tuple[int, ...]:
     """`out_extents` of data with these spatial extents; raises where there is no window."""
     out = out_extents(p, spatial)
-    if min(out, default=1) < 1 and any(
-        extent < 1 and size >= 0 for extent, size in zip(out, spatial, strict=True)
+    if (
+        out
+        and min(out) < 1
+        and any(extent < 1 and size >= 0 for extent, size in zip(out, spatial, strict=True))
     ):
         raise s.error(f"kernel {p.kernel} is larger than the padded data {data}, pad {geometry(p)[2]}")
     return out
