@@ -97,9 +97,10 @@ void sum_plainly(const Range& range) {
 
 #if defined(__x86_64__)
 
-constexpr int64_t kLine = 64;    // bytes of a cache line
-constexpr int64_t kBlock = 256;  // bytes that are added at once
-constexpr int64_t kAhead = 1024; // bytes that are fetched before they are added
+constexpr int64_t kLine = 64;           // bytes of a cache line
+constexpr int64_t kBlock = 4 * kLine;   // bytes that are added at once into many targets
+constexpr int64_t kAhead = 16 * kLine;  // bytes that are fetched before they are added then
+constexpr size_t kMany = 3;             // targets
 
 // A register of each type that is added in itself.
 MX_KV_AVX2 MX_KV_INLINE __m256i plus(__m256i a, __m256i b, float) {
@@ -117,37 +118,51 @@ MX_KV_AVX2 MX_KV_INLINE __m256i load(const void* from) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
 }
 
-// Has the next block brought into a cache, if there is one.
 MX_KV_AVX2 MX_KV_INLINE void fetch(const char* block) {
   for (int64_t at = 0; at < kBlock; at += kLine) _mm_prefetch(block + at, _MM_HINT_NTA);
 }
 
-// Blocks of kBlock bytes that are added in registers, and stored to one target after the other; past the caches only to
-// addresses of whole registers.  Processors do not look ahead far enough in several arrays while others are written.
-template <class T, size_t kSources>
-MX_KV_AVX2 void sum_blocks(const Range& range) {
-  constexpr int64_t kRegister = 32, kRegisters = kBlock / kRegister;
+// So many bytes at a time are added in registers, and stored to one target after the other; past the caches only to
+// addresses of whole registers.  Of blocks those that come later are fetched: while many targets are written, processors
+// do not look ahead far enough.
+template <class T, size_t kSources, int64_t kBytes>
+MX_KV_AVX2 void sum_in_registers(const Range& range) {
+  constexpr int64_t kRegister = 32, kRegisters = kBytes / kRegister;
   const size_t sources = kSources == 0 ? range.n_sources : kSources;
   const int64_t end = range.end * static_cast<int64_t>(sizeof(T));
-  for (int64_t at = range.begin * static_cast<int64_t>(sizeof(T)); at < end; at += kBlock) {
+  for (int64_t at = range.begin * static_cast<int64_t>(sizeof(T)); at < end; at += kBytes) {
     const char* from = static_cast<const char*>(range.sources[0]) + at;
-    fetch(from + kAhead);
+    if constexpr (kBytes == kBlock) fetch(from + kAhead);
     __m256i total[kRegisters];
     for (int64_t j = 0; j < kRegisters; ++j) total[j] = load(from + j * kRegister);
     for (size_t i = 1; i < sources; ++i) {
       from = static_cast<const char*>(range.sources[i]) + at;
-      fetch(from + kAhead);
+      if constexpr (kBytes == kBlock) fetch(from + kAhead);
       for (int64_t j = 0; j < kRegisters; ++j) total[j] = plus(total[j], load(from + j * kRegister), T{});
     }
-    for (size_t i = 0; i < range.n_targets; ++i) {
+    size_t i = 0;
+    for (; i < range.cached; ++i) {
       auto* const to = reinterpret_cast<__m256i*>(static_cast<char*>(range.targets[i]) + at);
-      if (i < range.cached) {
-        for (int64_t j = 0; j < kRegisters; ++j) _mm256_storeu_si256(to + j, total[j]);
-      } else {
-        for (int64_t j = 0; j < kRegisters; ++j) _mm256_stream_si256(to + j, total[j]);
-      }
+      for (int64_t j = 0; j < kRegisters; ++j) _mm256_storeu_si256(to + j, total[j]);
+    }
+    for (; i < range.n_targets; ++i) {
+      auto* const to = reinterpret_cast<__m256i*>(static_cast<char*>(range.targets[i]) + at);
+      for (int64_t j = 0; j < kRegisters; ++j) _mm256_stream_si256(to + j, total[j]);
     }
   }
+}
+
+// What there is of whole blocks, or lines; returns where the rest begins.
+template <class T, int64_t kBytes>
+MX_KV_AVX2 int64_t sum_whole(Range range) {
+  constexpr int64_t per_turn = kBytes / static_cast<int64_t>(sizeof(T));
+  range.end = range.begin + (range.end - range.begin) / per_turn * per_turn;
+  switch (range.n_sources) {
+    case 1: sum_in_registers<T, 1, kBytes>(range); break;
+    case 2: sum_in_registers<T, 2, kBytes>(range); break;
+    default: sum_in_registers<T, 0, kBytes>(range); break;
+  }
+  return range.end;
 }
 
 template <class T>
@@ -158,15 +173,8 @@ MX_KV_AVX2 void sum_by_avx2(Range range) {
         range.cached = range.n_targets;
       }
     }
-    Range blocks = range;
-    constexpr int64_t per_block = kBlock / static_cast<int64_t>(sizeof(T));
-    blocks.end = range.begin + (range.end - range.begin) / per_block * per_block;
-    switch (range.n_sources) {
-      case 1: sum_blocks<T, 1>(blocks); break;
-      case 2: sum_blocks<T, 2>(blocks); break;
-      default: sum_blocks<T, 0>(blocks); break;
-    }
-    range.begin = blocks.end;
+    if (range.n_targets - range.cached >= kMany) range.begin = sum_whole<T, kBlock>(range);
+    range.begin = sum_whole<T, kLine>(range);
   }
   if (range.begin < range.end) sum_tiles<T>(range);
 }
