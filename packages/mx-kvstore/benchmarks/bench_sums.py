@@ -35,7 +35,7 @@ def seconds(run: Callable[..., object], *arguments: object) -> float:
 
 
 def numpy(terms: list[Values], targets: list[Values]) -> None:
-    np.add(*terms, out=targets[0])
+    np.add(terms[0], terms[1], out=targets[0])
     for target in targets[1:]:
         np.copyto(target, targets[0])
 
