@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 
 class Beside:
-    """Runs functions one after the other on a thread of its own, until `stop`. Threads: one asks; any stops.
+    """Runs functions one after the other on a thread of its own. Threads: one.
 
-    The thread ends with the process: pools of the standard library take nothing once a program has ended, and sums go
-    on until all workers have.
+    The thread ends with the process, and not before: pools of the standard library take nothing once a program has
+    ended, and sums go on until all workers have.
     """
 
     def __init__(self, name: str) -> None:
-        self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def begin(self, function: Callable[[], object]) -> Callable[[], None]:
@@ -39,10 +39,6 @@ class Beside:
         self._queue.put(run)
         return wait
 
-    def stop(self) -> None:
-        """Ends the thread, after what has been asked for."""
-        self._queue.put(None)
-
     def _run(self) -> None:
-        while (run := self._queue.get()) is not None:
-            run()
+        while True:
+            self._queue.get()()

@@ -74,8 +74,6 @@ class Hierarchy:
             self.window.stop()
         if isinstance(self._far, LinkedSums):
             self._far.links.stop()
-        if self._beside is not None:
-            self._beside.stop()
 
     def together(self, sends: Sequence[Values], receives: Sequence[Values]) -> None:
         """Sums several small arrays of one type; blocks until all workers do."""
