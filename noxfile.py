@@ -133,7 +133,7 @@ def cudnn(session: nox.Session) -> None:
     """cuDNN plans convolutions and normalizations for a GPU that is described; 1.5 GB from the package index."""
     install(session, ALL, "test", more=(*TEST_TOOLS, *CUDNN))
     session.run("python", "-m", "pytest", "-q", "-s", "tests/cudnn/plans.py", *session.posargs)
-    session.run("python", "-m", "pytest", "-q", "-s", "tests/cudnn/norm_plans.py", *session.posargs)
+    session.run("python", "-m", "pytest", "-q", "-s", "tests/cudnn/compiled_plans.py", *session.posargs)
 
 
 @nox.session

@@ -36,14 +36,15 @@ std::shared_ptr<Made> planned(const What& what, size_t workspace, bool converts,
 
 std::shared_ptr<ConvolutionPlan> make_plan(int result, int32_t dtype, bool last, bool bias, bool add,
                                            const Three& extents, const Three& window, size_t workspace, bool converts,
-                                           std::optional<int32_t> gpu, const std::string& properties) {
+                                           std::optional<int32_t> gpu, const std::string& properties, bool residual,
+                                           bool relu) {
   if (result < dnn::Convolution::kY || result > dnn::Convolution::kW) {
     throw Error(MX_ERROR_VALUE, "[ConvolutionPlan] result: expected 0 to 2, got " + std::to_string(result));
   }
   const auto& [x, w, y] = extents;
   const auto& [stride, dilate, pad] = window;
   const dnn::Convolution what{static_cast<dnn::Convolution::Result>(result), dtype, last, bias, add, x, w, y, stride,
-                              dilate, pad};
+                              dilate, pad, residual, relu};
   return planned<ConvolutionPlan>(what, workspace, converts, gpu, properties);
 }
 
@@ -85,7 +86,8 @@ void bind_cudnn(py::module_& module) {
   py::class_<ConvolutionPlan, GraphPlan, std::shared_ptr<ConvolutionPlan>>(module, "ConvolutionPlan", py::module_local())
       .def("__init__", mx::init(&make_plan), py::detail::is_new_style_constructor(), py::kw_only(), py::arg("result"),
            py::arg("dtype"), py::arg("last"), py::arg("bias"), py::arg("add"), py::arg("extents"), py::arg("window"),
-           py::arg("workspace"), py::arg("converts"), py::arg("gpu"), py::arg("properties") = "");
+           py::arg("workspace"), py::arg("converts"), py::arg("gpu"), py::arg("properties") = "",
+           py::arg("residual") = false, py::arg("relu") = false);
   py::class_<NormPlan, GraphPlan, std::shared_ptr<NormPlan>>(module, "NormPlan", py::module_local())
       .def("__init__", mx::init(&make_norm), py::detail::is_new_style_constructor(), py::kw_only(), py::arg("mode"),
            py::arg("gradient"), py::arg("dtypes"), py::arg("last"), py::arg("extents"), py::arg("epsilon"),

@@ -22,7 +22,7 @@ void check_extents(const Convolution& what, const std::string& where) {
       malformed(what.w) || malformed(what.y)) {
     throw Error(MX_ERROR_VALUE, "[" + where + "] expected two or three spatial axes, and extents above 0");
   }
-  if (what.bias && what.add) {
+  if (what.epilogue() && what.add) {
     throw Error(MX_ERROR_UNSUPPORTED, "[" + where + "] a result with a bias is not added to what is there");
   }
 }
@@ -40,7 +40,7 @@ std::vector<Pointer> operations_of(const Convolution& what, Parts& parts) {
       .finalize();
   const int type = type_of(what.dtype);
   const auto tensor = [&](Convolution::Result which, int64_t id, const auto& extents) -> const Descriptor& {
-    if (what.bias && which == what.result) return parts.between(kIdBetween, extents, what.last);
+    if (what.epilogue() && which == what.result) return parts.between(kIdBetween, extents, what.last);
     return parts.tensor(id, type, extents, what.last);
   };
   const Descriptor& x = tensor(Convolution::kX, kIdX, what.x);
@@ -67,24 +67,31 @@ std::vector<Pointer> operations_of(const Convolution& what, Parts& parts) {
           .set(kWeightsW, w).set(kWeightsX, x).set(kWeightsY, y).finalize();
       break;
   }
-  if (what.bias) {
-    Descriptor& sum = parts.keep(kPointwise);
-    sum.set_choice(kPointwiseMode, kPointwiseModeType, kAdd)
-        .set_choice(kPointwisePrecision, kDataTypeType, kFloat32)
-        .finalize();
-    std::vector<int64_t> along(what.extents().size(), 1);
-    along[1] = what.extents()[1];
-    const Descriptor& bias = parts.tensor(kIdBias, type, along, what.last);
-    const int64_t made_id = what.result == Convolution::kY ? kIdY : kIdX;
-    const Descriptor& result = parts.tensor(made_id, type, what.extents(), what.last);
+  const int64_t made_id = what.result == Convolution::kY ? kIdY : what.result == Convolution::kX ? kIdX : kIdW;
+  const Descriptor* last = what.result == Convolution::kY ? &y : what.result == Convolution::kX ? &x : &w;
+  int64_t between = kIdBetween;
+  // Adds `other`, or keeps the positive part where it is null; `ends`: nothing follows.
+  const auto follow = [&](int mode, const Descriptor* other, bool ends) {
+    const Descriptor& how_so = parts.keep(kPointwise)
+                                   .set_choice(kPointwiseMode, kPointwiseModeType, mode)
+                                   .set_choice(kPointwisePrecision, kDataTypeType, kFloat32)
+                                   .finalize();
+    const Descriptor& result = ends ? parts.tensor(made_id, type, what.extents(), what.last)
+                                    : parts.between(++between, what.extents(), what.last);
     Descriptor& made = parts.keep(kPointwiseOperation);
     operations.push_back(made.get());
-    made.set(kPointwiseDescriptor, sum)
-        .set(kPointwiseX, what.result == Convolution::kY ? y : x)
-        .set(kPointwiseB, bias)
-        .set(kPointwiseY, result)
-        .finalize();
+    made.set(kPointwiseDescriptor, how_so).set(kPointwiseX, *last).set(kPointwiseY, result);
+    if (other != nullptr) made.set(kPointwiseB, *other);
+    made.finalize();
+    last = &result;
+  };
+  if (what.bias) {
+    std::vector<int64_t> along(what.extents().size(), 1);
+    along[1] = what.extents()[1];
+    follow(kAdd, &parts.tensor(kIdBias, type, along, what.last), !what.residual && !what.relu);
   }
+  if (what.residual) follow(kAdd, &parts.tensor(kIdResidual, type, what.extents(), what.last), !what.relu);
+  if (what.relu) follow(kRelu, nullptr, true);
   return operations;
 }
 

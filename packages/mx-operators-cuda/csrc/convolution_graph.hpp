@@ -21,12 +21,15 @@ struct Convolution {
   bool add;                      // the result is added to what is there
   std::vector<int64_t> x, w, y;  // examples or filters, channels, space; filters have the channels of one group
   std::vector<int64_t> stride, dilate, pad;
+  bool residual = false;  // a tensor of the same extents is added after the bias
+  bool relu = false;      // only the positive part is kept
 
+  bool epilogue() const { return bias || residual || relu; }
   const std::vector<int64_t>& extents() const { return result == kY ? y : result == kX ? x : w; }
 };
 
-// The ids of tensors in a graph.
-enum Id : int64_t { kIdX = 1, kIdW, kIdY, kIdBias, kIdBetween };
+// The ids of tensors in a graph; the last one and those after it are of what is between operations.
+enum Id : int64_t { kIdX = 1, kIdW, kIdY, kIdBias, kIdResidual, kIdBetween };
 
 // Its plan.
 class ConvolutionPlan : public GraphPlan {

@@ -139,7 +139,7 @@ enum Type : int {  // cudnnBackendAttributeType_t
 enum : int { kFloat32 = 0, kFloat64 = 1, kFloat16 = 2, kBFloat16 = 9 };  // cudnnDataType_t
 enum : int { kCrossCorrelation = 1 };                                    // cudnnConvolutionMode_t
 enum : int { kTraining = 1 };                                            // cudnnBackendNormFwdPhase_t
-enum : int { kAdd = 0 };                                                 // cudnnPointwiseMode_t
+enum : int { kAdd = 0, kRelu = 100 };                                   // cudnnPointwiseMode_t
 enum : int { kModeFallback = 2, kModeA = 3 };                            // cudnnBackendHeurMode_t
 enum : int {                                                             // cudnnBackendNumericalNote_t
   kTensorCore = 0,

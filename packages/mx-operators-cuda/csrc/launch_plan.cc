@@ -386,8 +386,10 @@ bool LaunchPlan::enqueue(const Library& library, const Gpu& gpu, const Call& cal
   if (plan == nullptr) return false;
   std::vector<void*> pointers;
   for (const int64_t id : plan->ids()) {
-    pointers.push_back(pointer(library.places[static_cast<size_t>(id - 1)], call));
-    if (reinterpret_cast<uintptr_t>(pointers.back()) % dnn::kAlignment != 0) return false;
+    void* const data = pointer(library.places[static_cast<size_t>(id - 1)], call);
+    if (reinterpret_cast<uintptr_t>(data) % dnn::kAlignment != 0) return false;
+    if (std::find(pointers.begin(), pointers.end(), data) != pointers.end()) return false;
+    pointers.push_back(data);
   }
   constexpr uintptr_t mask = dnn::kWorkspaceAlignment - 1;
   const auto scratch = reinterpret_cast<uintptr_t>(pointer(library.workspace, call));

@@ -30,7 +30,7 @@ struct Launch {
 
 // A graph of cuDNN.  In a run that it serves the `then` steps that follow are enqueued after it, and the `instead` steps
 // after those are not.  In one that it cannot serve (a result is added to what is there, and cuDNN has no plan for that;
-// one of several is not wanted; an address is not aligned) it is the other way round.
+// one of several is not wanted; an address is not aligned, or that of two tensors) it is the other way round.
 struct Library {
   std::shared_ptr<const dnn::GraphPlan> written, added;  // the latter may be null
   std::vector<Parameter> places;   // of the tensors by their ids, the first of which is 1

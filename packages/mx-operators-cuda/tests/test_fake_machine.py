@@ -134,6 +134,14 @@ def test_graphs(name: str, machine: Machine) -> None:
 
 @needs_graphs
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("refuses", ["", pytest.param("epilogue", marks=IN_CI)])
+def test_fused_convolutions(refuses: str, machine: Machine, tmp_path: Path) -> None:
+    cudnn, log = machine.environment["FAKE_CUDNN"], str(tmp_path / "log")
+    machine.check("fused_convolutions", MX_CUDNN=cudnn, FAKE_CUDNN_REFUSES=refuses, FAKE_CUDNN_LOG=log)
+
+
+@needs_graphs
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", [pytest.param("networks", marks=IN_CI)])
 def test_graphs_by_cudnn(name: str, machine: Machine) -> None:
     machine.check(name, MX_CUDNN=machine.environment["FAKE_CUDNN"])

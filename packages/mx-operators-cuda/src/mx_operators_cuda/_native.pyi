@@ -101,6 +101,8 @@ class ConvolutionPlan(GraphPlan):
         converts: bool,
         gpu: int | None,
         properties: str = "",
+        residual: bool = False,
+        relu: bool = False,
     ) -> None: ...
 
 class NormPlan(GraphPlan):

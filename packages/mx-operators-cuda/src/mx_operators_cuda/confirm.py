@@ -24,9 +24,9 @@ MINUTES = 9.0
 _PACKAGE = Path(__file__).parents[2]
 #: files of `tests/on_gpu` that `test_gpu.py` runs, those of what was added last first
 RUN_ON_GPU = (
-    "captured", "epilogues", "mixed_precision", "convolutions", "normalizations", "detectors", "vision", "samplers",
-    "arithmetic", "plans", "memory", "operators", "layers", "indices", "losses", "recurrent", "arrays", "user_kernels",
-    "stores", "graphs", "networks", "python_code",
+    "captured", "epilogues", "mixed_precision", "convolutions", "fused_convolutions", "normalizations", "detectors",
+    "vision", "samplers", "arithmetic", "plans", "memory", "operators", "layers", "indices", "losses", "recurrent",
+    "arrays", "user_kernels", "stores", "graphs", "networks", "python_code",
 )  # fmt: skip
 _FIRST, _LAST = ("stale", "never"), ("verified",)
 

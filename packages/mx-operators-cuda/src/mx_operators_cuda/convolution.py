@@ -237,6 +237,12 @@ def _convolved(p: ConvolutionParam, data: TensorSpec, result: TensorSpec) -> Sha
     )
 
 
+def shape_of(call: KernelCall) -> Shape:
+    """That of a layer with the parameters of Convolution."""
+    p: Any = call.params
+    return _convolved(p, call.inputs[0], call.outputs[0])
+
+
 def convolve(call: KernelCall) -> Any:
     """data, weight[, bias] -> output."""
     work = convolution_work(call)
@@ -245,9 +251,7 @@ def convolve(call: KernelCall) -> Any:
 
 def convolution_work(call: KernelCall) -> Work | None:
     """That of Convolution; None for what the kernels do not have."""
-    p: Any = call.params
-    shape = _convolved(p, call.inputs[0], call.outputs[0])
-    return _forward_work(call, shape, Result.Y, ((Kind.INPUT, 0), (Kind.INPUT, 1), (Kind.OUTPUT, 0)))
+    return _forward_work(call, shape_of(call), Result.Y, ((Kind.INPUT, 0), (Kind.INPUT, 1), (Kind.OUTPUT, 0)))
 
 
 def backward_convolve(call: KernelCall) -> Any:

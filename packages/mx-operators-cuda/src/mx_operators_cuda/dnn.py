@@ -8,11 +8,14 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
+from mx_core import expression as X
 from mx_core.errors import MXNetError, NoKernelError
-from mx_operators_cuda import convolution, cudnn
+from mx_core.kernels import TensorSpec
+from mx_operators_cuda import convolution, cudnn, elementwise
 from mx_operators_cuda.convolution import Result, Shape, Work
 from mx_operators_cuda.launch import Kind, Launch, Library, Parameter, make_plan
 
@@ -26,6 +29,8 @@ _FLOATS = frozenset(dtypes.code(n) for n in ("float16", "bfloat16", "float32"))
 _PLACES = {Result.X: 0, Result.W: 1, Result.Y: 2}
 #: bytes of which a workspace begins at a multiple
 ALIGNMENT = 256
+#: MiB of workspace of a layer with what follows it: the default of Convolution
+_WORKSPACE = 1024
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,8 @@ class Signature:
         Bytes at most.
     converts : bool
         Whether float32 may be rounded to TensorFloat-32.
+    residual, relu : bool
+        A tensor is added after the bias; only the positive part is kept.
     """
 
     result: Result
@@ -55,6 +62,8 @@ class Signature:
     add: bool
     workspace: int
     converts: bool
+    residual: bool = False
+    relu: bool = False
 
     def plan(self, gpu: int | None, properties: str = "") -> Any:
         """cuDNN's plan for a GPU, or for one that `properties` describe; such a plan is not run.
@@ -78,6 +87,7 @@ class Signature:
         return _native.ConvolutionPlan(
             result=int(self.result), dtype=self.code, last=s.last, bias=self.bias, add=self.add, extents=(x, w, y),
             window=window, workspace=self.workspace, converts=self.converts, gpu=gpu, properties=properties,
+            residual=self.residual, relu=self.relu,
         )  # fmt: skip
 
 
@@ -120,6 +130,66 @@ def deconvolve(call: KernelCall) -> Any:
 def backward_deconvolve(call: KernelCall) -> Any:
     """out_grad, data, weight -> data_grad, weight_grad[, bias_grad]."""
     return _plan(call, convolution.backward_deconvolution_work(call))
+
+
+def fused_convolve(call: KernelCall) -> Any:
+    """data, weight[, bias][, residual] -> activation(convolution + bias + residual), by one graph of cuDNN.
+
+    Declined where cuDNN has no plan: the graph then keeps the operators apart.
+    """
+    p: Any = call.params
+    op: Any = call.op
+    made = fused_signature(call)
+    if made is None or not cudnn.installed():
+        return None
+    plan = _planned(made, call.context.device_id)
+    if plan is None:
+        return None
+    x, w, y = (Kind.INPUT, 0), (Kind.INPUT, 1), (Kind.OUTPUT, 0)
+    bias: Parameter | None = None if p.no_bias else (Kind.INPUT, 2)
+    residual: Parameter = (Kind.INPUT, len(call.inputs) - 1)
+    product: Parameter = (Kind.SCRATCH, 0)
+    n = prod(call.outputs[0].shape)
+    flat = TensorSpec((n,), made.code)
+    n_read = 2 if p.residual else 1
+    last = elementwise.kernel(
+        op.name, X.trace(lambda *values: op.activated(p, sum(values[1:], start=values[0])), n_read),
+        [flat] * n_read, [flat],
+    )  # fmt: skip
+    assert last is not None
+    places: dict[Parameter, Parameter] = {(Kind.INPUT, 0): product, (Kind.INPUT, 1): residual}
+    instead = [*convolution.forward(made.shape, made.code, x, w, bias, product), last.taking(places)]
+    tensors = (x, w, y, w if bias is None else bias, *((residual,) if p.residual else ()))
+    library = Library(plan, None, tensors, (y,), (Kind.SCRATCH, 1), 0, len(instead))
+    scratch = [n * dtypes.itemsize(made.code), plan.workspace + ALIGNMENT]
+    return make_plan(
+        call.op.name, call.context, call.inputs, call.outputs, [library, *instead], scratch=scratch
+    )
+
+
+def fused_signature(call: KernelCall) -> Signature | None:
+    """What cuDNN is asked for, or None for what it is not: other activations, or nothing after the layer."""
+    p: Any = call.params
+    if p.packed or p.activation not in (None, "relu") or not (p.residual or p.activation):
+        return None
+    shape, code = convolution.shape_of(call), call.inputs[0].dtype
+    if {spec.dtype for spec in (*call.inputs, *call.outputs)} != {code} or code not in _FLOATS:
+        return None
+    if any(spec.layout for spec in (*call.inputs, *call.outputs)) or min(shape.elements) == 0:
+        return None
+    if len(shape.kernel) > 3 or max(shape.elements) >= 1 << 31:
+        return None
+    return Signature(
+        Result.Y,
+        shape,
+        code,
+        not p.no_bias,
+        False,
+        _WORKSPACE << 20,
+        converts(),
+        p.residual,
+        p.activation == "relu",
+    )
 
 
 def signatures(call: KernelCall, work: Work) -> list[Signature]:

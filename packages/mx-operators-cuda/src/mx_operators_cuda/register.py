@@ -252,6 +252,7 @@ CUBLAS = (
 CUDNN: tuple[tuple[str, str], ...] = (
     ("Convolution", "dnn:convolve"),
     ("_backward_Convolution", "dnn:backward_convolve"),
+    ("_fused_Convolution", "dnn:fused_convolve"),
     ("Deconvolution", "dnn:deconvolve"),
     ("_backward_Deconvolution", "dnn:backward_deconvolve"),
     ("BatchNorm", "dnn_norms:batch_norm"),

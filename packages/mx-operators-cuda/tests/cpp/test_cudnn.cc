@@ -74,6 +74,12 @@ void what_is_malformed_is_refused() {
   what = row();
   what.bias = what.add = true;
   CHECK(has(refusal([&] { planned(what); }), "with a bias is not added"));
+  what.bias = false;
+  what.relu = true;
+  CHECK(has(refusal([&] { planned(what); }), "with a bias is not added"));
+  what.add = false;
+  what.residual = what.bias = true;
+  CHECK((planned(what)->ids() == std::vector<int64_t>{1, 2, 4, 5, 3}));  // the result is that of the last operation
   ::setenv("FAKE_CUDNN_REFUSES", "x", 1);
   CHECK(has(refusal([] { planned(row(Convolution::kX)); }), "[cuDNN gradient of data] no engine serves (of 0)"));
   ::unsetenv("FAKE_CUDNN_REFUSES");

@@ -59,8 +59,8 @@ template <class Body> void each(const std::vector<int64_t>& extents, const Body&
 
 struct Convolution {
   char result = 0;  // 'y', 'x' or 'w'; 0: none
-  Tensor x, w, y, bias;
-  bool biased = false;
+  Tensor x, w, y, bias, residual;
+  bool biased = false, added = false, relu = false;  // `added`: the residual is, after the bias
   double alpha = 1, beta = 0;
   std::vector<int64_t> pad, stride, dilate;
 
@@ -69,6 +69,7 @@ struct Convolution {
   std::vector<const Tensor*> tensors() const {
     std::vector<const Tensor*> all{&x, &w, &y};
     if (biased) all.push_back(&bias);
+    if (added) all.push_back(&residual);
     return all;
   }
 
@@ -115,6 +116,8 @@ struct Convolution {
       const int64_t at = offset(made, index);
       double value = alpha * sums[at];
       if (biased) value += bias.get(data(bias.id), index[1] * bias.strides[1]);
+      if (added) value += residual.get(data(residual.id), offset(residual, index));
+      if (relu && value < 0) value = 0;
       if (beta != 0) value += beta * made.get(to, at);  // without it the target is not read: it may hold anything
       made.put(to, at, value);
     });
@@ -123,7 +126,7 @@ struct Convolution {
   std::string text() const {
     const char* type = x.type == kReal32 ? "float32" : x.type == kReal16 ? "float16" : "bfloat16";
     return std::string(1, result) + " " + type + " x=" + x.text() + " w=" + w.text() + " y=" + y.text() +
-           (biased ? " bias=" + bias.text() : "") + (beta != 0 ? " added" : "");
+           (biased ? " bias=" + bias.text() : "") + (added ? " residual=" + residual.text() : "") + (relu ? " relu" : "") + (beta != 0 ? " added" : "");
   }
 
  private:

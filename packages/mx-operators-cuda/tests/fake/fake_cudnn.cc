@@ -6,7 +6,8 @@
 // FAKE_CUDNN_LOG.
 //
 // It names three engines: number 0 adds up in no fixed order, number 1 multiplies float32 in tensor cores, number 2
-// does neither.  FAKE_CUDNN_REFUSES lists what no engine has: "bias", "add", "y", "x", "w" (results), "norm", "all".
+// does neither.  FAKE_CUDNN_REFUSES lists what no engine has: "bias", "add", "y", "x", "w" (results), "norm", "epilogue",
+// "all".
 // FAKE_CUDNN_VERSION is its version, 91900.
 #include <cstdio>
 #include <cstdlib>
@@ -171,7 +172,7 @@ int finalize_norm(Descriptor& d) {
 
 int finalize_graph(Descriptor& d) {
   const auto operations = d.all<Descriptor*>(801);
-  if (operations.empty() || operations.size() > 2) return refuse(kUnsupported, "operations");
+  if (operations.empty() || operations.size() > 4) return refuse(kUnsupported, "operations");
   for (const Descriptor* operation : operations) {
     if (!operation->finalized) return refuse(kNotFinalized, "an operation");
   }
@@ -180,16 +181,25 @@ int finalize_graph(Descriptor& d) {
   if (d.norm.mode >= 0) return operations.size() == 1 ? kOk : refuse(kUnsupported, "operations after a normalization");
   if (d.made.result == 0) return refuse(kUnsupported, "no convolution comes first");
   if (operations.size() == 1) return d.made.target().is_virtual ? refuse(kBadParameter, "nothing is written") : kOk;
-  const Descriptor& sum = *operations[1];
-  if (sum.kind != kPointwiseOperation || sum.other(750).one<int>(0, -1) != 0) return refuse(kUnsupported, "no sum");
-  const Tensor in = tensor_of(sum.other(751));
-  if (!in.is_virtual || in.id != d.made.target().id) return refuse(kBadParameter, "the sum is of another tensor");
-  d.made.bias = tensor_of(sum.other(752));
-  d.made.biased = true;
-  Tensor out = tensor_of(sum.other(753));
-  if (out.extents != d.made.target().extents) return refuse(kBadParameter, "extents of the sum");
-  d.made.target() = out;
-  return kOk;
+  for (size_t i = 1; i < operations.size(); ++i) {
+    const Descriptor& next = *operations[i];
+    const int mode = next.other(750).one<int>(0, -1);
+    if (next.kind != kPointwiseOperation || (mode != 0 && mode != 100)) return refuse(kUnsupported, "what follows");
+    const Tensor in = tensor_of(next.other(751)), out = tensor_of(next.other(753));
+    if (!in.is_virtual || in.id != d.made.target().id) return refuse(kBadParameter, "it follows another tensor");
+    if (out.extents != d.made.target().extents) return refuse(kBadParameter, "extents of what follows");
+    if (mode == 100) {
+      d.made.relu = true;
+    } else if (tensor_of(next.other(752)).extents == out.extents) {
+      d.made.residual = tensor_of(next.other(752));
+      d.made.added = true;
+    } else {
+      d.made.bias = tensor_of(next.other(752));
+      d.made.biased = true;
+    }
+    d.made.target() = out;
+  }
+  return d.made.target().is_virtual ? refuse(kBadParameter, "nothing is written") : kOk;
 }
 
 bool engines_have(const Descriptor& d) {
@@ -197,7 +207,7 @@ bool engines_have(const Descriptor& d) {
   if (d.norm.mode >= 0) return !refused("all") && !refused("norm");
   const char result[2] = {what.result, '\0'};
   return !refused("all") && !refused(result) && !(what.biased && (refused("bias") || what.result != 'y')) &&
-         !(what.beta != 0 && refused("add"));
+         !(what.beta != 0 && refused("add")) && !((what.relu || what.added) && refused("epilogue"));
 }
 
 int finalize(Descriptor& d) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cuDNN itself has a plan for batch norms of the model zoo and layer norms of Transformers: `nox -s cudnn`.
+"""cuDNN itself has plans for batch norms, convolutions with what follows them, and layer norms: `nox -s cudnn`.
 
 As in `plans.py` no GPU is needed. cuDNN compiles these kernels when it plans them, and for that wants a driver:
 `driver.c` is one without a GPU.
@@ -23,7 +23,8 @@ from mx_core.errors import NoKernelError
 from mx_core.kernels import KernelCall, TensorSpec
 from mx_core.operator.infer import infer_shapes, infer_types
 from mx_gluon.model_zoo import vision
-from mx_operators_cuda import cudnn, dnn_norms
+from mx_operators_cuda import cudnn, dnn, dnn_norms
+from mx_operators_cuda.convolution import Result, Shape
 
 HERE = Path(__file__).parent
 GPU = (HERE / "h200.json").read_text()
@@ -107,3 +108,39 @@ def test_plans(name: str, dtype: str) -> None:
     print(f"\n{name} {dtype}: {made} plans of {len(shapes)} shapes, workspace at most {most >> 10} KiB")
     print("\n".join(text for _, text in missing))
     assert {channels for channels, _ in missing} <= {3}
+
+
+def shapes_of_blocks(last: bool) -> list[Shape]:
+    """The second convolutions of the four stages of ResNet-18, and of ResNet-50's bottlenecks."""
+    made = []
+    for size, channels in ((56, 64), (28, 128), (14, 256), (7, 512)):
+        for c, k, side in ((channels, channels, 3), (channels, 4 * channels, 1)):
+            image, two = (size, size), (1, 1)
+            made.append(
+                Shape(BATCH, 1, c, k, image, image, (side, side), two, two, (side // 2, side // 2), last)
+            )
+    return made
+
+
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize(("dtype", "last"), [("float16", True), ("bfloat16", True), ("float32", False)])
+def test_plans_of_fused_convolutions(dtype: str, last: bool) -> None:
+    """bias and relu; with the channels last bias, sum and relu. float32 is multiplied as TensorFloat-32."""
+    missing, made, most = [], 0, 0
+    for shape in shapes_of_blocks(last):
+        for residual in (False, True):
+            what = dnn.Signature(
+                Result.Y, shape, dtypes.code(dtype), True, False, 1 << 30, True, residual=residual, relu=True
+            )
+            try:
+                plan = what.plan(None, GPU)
+            except NoKernelError as error:
+                missing.append(f"{what}: {error}")
+                continue
+            made += 1
+            most = max(most, plan.workspace)
+    print(
+        f"\nfused convolutions {dtype} {'NHWC' if last else 'NCHW'}: {made} plans, workspace at most {most >> 10} KiB"
+    )
+    print("\n".join(text for _, text in missing))
+    assert {residual for residual, _ in missing} == (set() if last else {True})
