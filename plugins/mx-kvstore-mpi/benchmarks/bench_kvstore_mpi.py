@@ -172,31 +172,17 @@ class Device:
 def worker() -> None:
     """Each worker prints the milliseconds of each round; the slower one counts."""
     import mx
-    from mx_core.testing.exchange import resnet50_shapes, server_limit, timed
+    from mx_core.testing.exchange import Step, server_limit, timed
 
     store: Any = mx.kv.create("dist_sync")
     servers = store._world.job.servers
-    outs = [mx.nd.zeros(shape) for shape in resnet50_shapes()]
-    gradients = [mx.nd.ones(shape) * (store.rank + 1) for shape in resnet50_shapes()]
-    for key, out in enumerate(outs):
-        store.init(key, out)
-    size = sum(out.size for out in outs)
-    flat, other = np.ones(size, np.float32), np.zeros(size, np.float32)
-    device = Device(gradients)
+    step = Step(mx, store)
+    flat, other = np.ones(step.size, np.float32), np.zeros(step.size, np.float32)
+    device = Device(step.gradients)
     taken: dict[str, list[float]] = {}
 
     def allreduce() -> None:
         store._rounds.do("allreduce", lambda comm: comm.Allreduce(flat, other))
-
-    def exchange() -> None:
-        for key, (gradient, out) in enumerate(zip(gradients, outs, strict=True)):
-            store.pushpull(key, gradient, out=out, priority=-key)
-        mx.nd.waitall()
-
-    def sums() -> None:
-        for key, (gradient, out) in enumerate(zip(gradients, outs, strict=True)):
-            store.sum(key, gradient, out=out, priority=-key)
-        mx.nd.waitall()
 
     def backward() -> None:
         device.seconds = 1e-3 * statistics.median(taken["store"])
@@ -205,18 +191,16 @@ def worker() -> None:
 
     def overlap() -> None:
         device.backward()
-        exchange()
+        step.pushpull()
 
     alone: dict[str, Callable[[], object]] = {
         "copy": lambda: np.copyto(other, flat),
         "MPI allreduce": allreduce,
-        "sums": sums,
+        "sums": step.sum,
     }
-    limits = {"copies and sums": server_limit(size)} if servers else alone
-    found = timed(store, {**limits, "store": exchange, "backward": backward, "overlap": overlap}, taken)
-    assert all((out.asnumpy() == 3).all() for out in outs)
-    print(json.dumps(found), flush=True)
-    store.barrier()
+    limits = {"copies and sums": server_limit(step.size)} if servers else alone
+    found = timed(store, {**limits, "store": step.pushpull, "backward": backward, "overlap": overlap}, taken)
+    step.tell(found)
 
 
 def main() -> None:

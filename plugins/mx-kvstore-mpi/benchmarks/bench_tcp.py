@@ -12,7 +12,6 @@ hosts, which are namespaces of this machine, UCX is what it chooses by itself.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
@@ -52,14 +51,11 @@ def connected(store: Any) -> socket.socket:
 def worker() -> None:
     """Each worker prints the milliseconds of each round."""
     import mx
-    from mx_core.testing.exchange import resnet50_shapes, timed
+    from mx_core.testing.exchange import Step, timed
 
     store: Any = mx.kv.create("dist_sync")
-    outs = [mx.nd.zeros(shape) for shape in resnet50_shapes()]
-    gradients = [mx.nd.ones(shape) * (store.rank + 1) for shape in resnet50_shapes()]
-    for key, out in enumerate(outs):
-        store.init(key, out)
-    size = sum(out.size for out in outs)
+    step = Step(mx, store)
+    size = step.size
     flat, other = np.ones(size, np.float32), np.zeros(size, np.float32)
     halves = slice(0, size // 2), slice(size // 2, size)
     sock = connected(store)
@@ -83,21 +79,13 @@ def worker() -> None:
             while not all([each.Test() for each in pending]):
                 time.sleep(20e-6)
 
-    def exchange() -> None:
-        for key, (gradient, out) in enumerate(zip(gradients, outs, strict=True)):
-            store.pushpull(key, gradient, out=out, priority=-key)
-        mx.nd.waitall()
-
     steps = {
         "sockets": sockets,
         "MPI messages": lambda: store._rounds.do("messages", messages),
         "MPI allreduce": lambda: store._rounds.do("allreduce", lambda comm: comm.Allreduce(flat, other)),
-        "store": exchange,
+        "store": step.pushpull,
     }
-    found = timed(store, steps)
-    assert all((out.asnumpy() == 3).all() for out in outs)
-    print(json.dumps(found), flush=True)
-    store.barrier()
+    step.tell(timed(store, steps))
 
 
 def measure(where: str, address: str, options: Sequence[str], **variables: str) -> None:

@@ -7,13 +7,12 @@ four copies of as many bytes and two sums, of which each worker does half while 
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from importlib.util import find_spec
 from typing import Any
 
-from mx_core.testing.exchange import compare, launched, resnet50_shapes, server_limit, slowest, timed
+from mx_core.testing.exchange import Step, compare, launched, server_limit, slowest, timed
 
 WORKERS = SERVERS = 2
 
@@ -23,20 +22,8 @@ def worker() -> None:
     import mx
 
     store: Any = mx.kv.create("dist_sync")
-    outs = [mx.nd.zeros(shape) for shape in resnet50_shapes()]
-    gradients = [mx.nd.ones(shape) * (store.rank + 1) for shape in resnet50_shapes()]
-    for key, out in enumerate(outs):
-        store.init(key, out)
-
-    def exchange() -> None:
-        for key, (gradient, out) in enumerate(zip(gradients, outs, strict=True)):
-            store.pushpull(key, gradient, out=out, priority=-key)
-        mx.nd.waitall()
-
-    taken = timed(store, {"limit": server_limit(sum(out.size for out in outs)), "store": exchange})
-    assert all((out.asnumpy() == 3).all() for out in outs)
-    print(json.dumps(taken), flush=True)
-    store.barrier()
+    step = Step(mx, store)
+    step.tell(timed(store, {"limit": server_limit(step.size), "store": step.pushpull}))
 
 
 def main() -> None:

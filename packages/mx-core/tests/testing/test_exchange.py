@@ -6,8 +6,10 @@ from __future__ import annotations
 import json
 import math
 import subprocess
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mx_core.testing import exchange
@@ -63,3 +65,58 @@ def test_a_limit_is_a_ratio(capsys: pytest.CaptureFixture[str]) -> None:
     assert found == {
         "name": "sums", "value": 4.0, "unit": "ms", "baseline": "copies", "ratio": 0.5, "spread": 0.125,
     }  # fmt: skip
+
+
+def test_a_step_pushes_all_gradients_and_checks_the_sums(capsys: pytest.CaptureFixture[str]) -> None:
+    class Array:
+        def __init__(self, shape: tuple[int, ...], value: float) -> None:
+            self.size, self.values = math.prod(shape), np.array([value])
+
+        def __mul__(self, factor: float) -> Array:
+            return Array((self.size,), self.values[0] * factor)
+
+        def asnumpy(self) -> Any:
+            return self.values
+
+    class Store:
+        """That of worker 0 of two."""
+
+        rank = 0
+        told: list[Any]
+
+        def __init__(self) -> None:
+            self.told, self.more = [], 2
+
+        def init(self, key: int, value: Array) -> None:
+            self.told.append(("init", key, value.size))
+
+        def pushpull(self, key: int, value: Array, out: Array, priority: int) -> None:
+            self.told.append(("pushpull", key, priority))
+            out.values = value.values + self.more
+
+        def sum(self, key: int, value: Array, out: Array, priority: int) -> None:
+            self.told.append(("sum", key, priority))
+            out.values = value.values + self.more
+
+        def barrier(self) -> None:
+            self.told.append("barrier")
+
+    store: Any = Store()
+    nd = SimpleNamespace(
+        zeros=lambda shape: Array(shape, 0),
+        ones=lambda shape: Array(shape, 1),
+        waitall=lambda: store.told.append("all"),
+    )
+    step = exchange.Step(SimpleNamespace(nd=nd), store)
+    assert step.size == 25_557_032 and store.told[160] == ("init", 160, 1000)
+    store.told.clear()
+    step.pushpull()
+    step.sum()
+    assert store.told[:2] == [("pushpull", 0, 0), ("pushpull", 1, -1)]
+    assert store.told[161:163] == ["all", ("sum", 0, 0)] and len(store.told) == 2 * 162
+    step.tell({"store": [1.0]})
+    assert json.loads(capsys.readouterr().out) == {"store": [1.0]} and store.told[-1] == "barrier"
+    store.more = 1
+    step.pushpull()
+    with pytest.raises(AssertionError):
+        step.tell({})

@@ -35,6 +35,53 @@ def resnet50_shapes() -> list[tuple[int, ...]]:
     return [*found, (1000, width), (1000,)]
 
 
+class Step:
+    """What a step of ResNet-50 exchanges between the two workers of a store.
+
+    Parameters
+    ----------
+    mx : module
+        `mx`, which has the arrays.
+    store : KVStore
+        Of this worker; it gets the keys.
+
+    Threads: one.
+    """
+
+    def __init__(self, mx: Any, store: Any) -> None:
+        self._mx, self._store = mx, store
+        self.outs = [mx.nd.zeros(shape) for shape in resnet50_shapes()]
+        self.gradients = [mx.nd.ones(shape) * (store.rank + 1) for shape in resnet50_shapes()]
+        #: elements of all gradients
+        self.size = sum(out.size for out in self.outs)
+        for key, out in enumerate(self.outs):
+            store.init(key, out)
+
+    def pushpull(self) -> None:
+        """One call for each key, the last layer's first in priority. Blocks."""
+        self._each(self._store.pushpull)
+
+    def sum(self) -> None:
+        """The same with sums that the store does not keep. Blocks."""
+        self._each(self._store.sum)
+
+    def _each(self, call: Callable[..., object]) -> None:
+        for key, (gradient, out) in enumerate(zip(self.gradients, self.outs, strict=True)):
+            call(key, gradient, out=out, priority=-key)
+        self._mx.nd.waitall()
+
+    def tell(self, taken: Mapping[str, Sequence[float]]) -> None:
+        """Checks what has come, and prints what was measured, for `launched`. Blocks until all workers have.
+
+        Raises
+        ------
+        AssertionError  a sum is wrong
+        """
+        assert all((out.asnumpy() == 3).all() for out in self.outs)
+        print(json.dumps(taken), flush=True)
+        self._store.barrier()
+
+
 def server_limit(size: int) -> Callable[[], None]:
     """What two workers and two servers cannot do without: of four copies and two sums, a worker's half.
 
