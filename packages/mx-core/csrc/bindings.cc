@@ -16,8 +16,8 @@
 #include "mx_core/storage.h"
 #include "plan_interrupter.hpp"
 #include "plan_runner.hpp"
-#include "shape_table.hpp"
-#include "slot_initializer.hpp"
+#include "bindings_shape_table.hpp"
+#include "bindings_slot_initializer.hpp"
 
 namespace py = pybind11;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "slot_initializer.hpp"
+#include "bindings_slot_initializer.hpp"
 
 #include <structmember.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shape_table.hpp"
+#include "bindings_shape_table.hpp"
 
 #include <structmember.h>
 
