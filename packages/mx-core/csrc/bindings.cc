@@ -8,6 +8,8 @@
 
 #include <optional>
 
+#include "bindings_shape_table.hpp"
+#include "bindings_slot_initializer.hpp"
 #include "buffers.hpp"
 #include "kernel_table.hpp"
 #include "mx_core/device.h"
@@ -16,8 +18,6 @@
 #include "mx_core/storage.h"
 #include "plan_interrupter.hpp"
 #include "plan_runner.hpp"
-#include "bindings_shape_table.hpp"
-#include "bindings_slot_initializer.hpp"
 
 namespace py = pybind11;
 
