@@ -4,12 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mx_train.optimizer.base import Index, Optimizer
 
-_COUNTS = ("num_update", "lr")
+_MULTIPLIERS = attrgetter("lr_mult", "wd_mult")
+
+
+def _settings_of(optimizer: Optimizer) -> list[str]:
+    """Attributes that are numbers, or may become some."""
+    others = ("num_update", "lr", "rescale_grad")
+    return [
+        name for name, value in vars(optimizer).items()
+        if name not in others and (value is None or isinstance(value, (int, float)))
+    ]  # fmt: skip
 
 
 class HeldNumbers:
@@ -31,6 +41,9 @@ class HeldNumbers:
         self._optimizer = optimizer
         self._indices = list(indices)
         self._last: Any = None
+        self._known: Any = None
+        self._params: list[Any] = []
+        self._settings = attrgetter(*_settings_of(optimizer))
 
     def __call__(self, rescale_grad: float | None = None) -> bool:
         """Whether nothing but the counts changes.
@@ -49,7 +62,7 @@ class HeldNumbers:
         schedule = optimizer.lr_scheduler
         rate = optimizer.lr if schedule is None else schedule(latest)
         scale = optimizer.rescale_grad if rescale_grad is None else rescale_grad
-        numbers = (rate, scale, self._settings(), self._multipliers())
+        numbers = (rate, scale, self._settings(optimizer), self._multipliers())
         if numbers != self._last:
             self._last = numbers
             return False
@@ -57,15 +70,12 @@ class HeldNumbers:
         optimizer.num_update = latest
         return True
 
-    def _settings(self) -> list[Any]:
-        return [
-            value for name, value in vars(self._optimizer).items()
-            if isinstance(value, (int, float)) and name not in _COUNTS and name != "rescale_grad"
-        ]  # fmt: skip
-
     def _multipliers(self) -> Any:
         optimizer = self._optimizer
-        known = [optimizer.param_dict[i] for i in self._indices if i in optimizer.param_dict]
-        if len(known) == len(self._indices):
-            return [(param.lr_mult, param.wd_mult) for param in known]
-        return dict(optimizer.lr_mult), dict(optimizer.wd_mult), [(p.lr_mult, p.wd_mult) for p in known]
+        if optimizer.param_dict is not self._known:
+            self._known = optimizer.param_dict
+            self._params = [self._known[i] for i in self._indices if i in self._known]
+        own = list(map(_MULTIPLIERS, self._params))
+        if len(own) == len(self._indices):
+            return own
+        return own, dict(optimizer.lr_mult), dict(optimizer.wd_mult)
