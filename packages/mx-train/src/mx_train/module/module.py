@@ -506,8 +506,7 @@ class Module(Captured, PrivateNames, BaseModule):
         """
         self._require(params=True)
         given = contents_of(data_batch, len(self._context))
-        wanted = whole_shapes(self._bound(), given)
-        if wanted is not None:
+        if (wanted := whole_shapes(self._bound(), given)) is not None:
             self.reshape(*wanted)
         group = self._bound()
         group.load(given)
