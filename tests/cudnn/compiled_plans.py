@@ -135,7 +135,7 @@ def test_plans_of_fused_convolutions(dtype: str, last: bool) -> None:
             try:
                 plan = what.plan(None, GPU)
             except NoKernelError as error:
-                missing.append(f"{what}: {error}")
+                missing.append((residual, f"{what}: {error}"))
                 continue
             made += 1
             most = max(most, plan.workspace)
