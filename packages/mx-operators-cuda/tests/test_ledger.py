@@ -27,6 +27,12 @@ def test_readme_states_what_the_ledger_shows() -> None:
     assert claim in (PACKAGE / "README.md").read_text()
 
 
+def test_what_no_gpu_has_run_is_named() -> None:
+    readme = " ".join((PACKAGE / "README.md").read_text().split())
+    for what in ledger.UNCONFIRMED:
+        assert what in readme and what in ledger.summary()
+
+
 def test_an_entry_holds_for_one_source() -> None:
     name, sample = next(iter(ledger.samples().items()))
     assert ledger.states([])[name] == "never"
