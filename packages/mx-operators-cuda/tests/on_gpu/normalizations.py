@@ -119,6 +119,28 @@ def test_what_our_own_kernels_serve(bench: GpuBench) -> None:
     assert variant(bench, "LayerNorm", {}, [(2, 4, 8)], "float64") == "nvrtc"
 
 
+def test_a_result_where_the_data_are(bench: GpuBench) -> None:
+    """A result that overwrites the data is our own kernel's: cuDNN does not promise that it may."""
+    case = make_case("LayerNorm", {}, [(4, 8)], dtype="float32")
+    plan = kernels.prepare(case.op, case.params, case.specs, case.outputs, bench.context).plan
+    wanted = case.reference()
+    arrays = [*case.inputs, *(np.zeros_like(y) for y in wanted)]
+    for apart in (True, False):
+        blocks = [bench.copy_in(array) for array in arrays]
+        tensors = [bench.tensor(array, block) for array, block in zip(arrays, blocks, strict=True)]
+        if not apart:
+            tensors[3].data = blocks[0].data
+        if LOG is not None:
+            told()
+        bench.launch(plan, (type(tensors[0]) * 6)(*tensors), 3, [WRITE] * 3, ())
+        bench.wait()
+        made = bench.copy_out(blocks[3 if apart else 0], arrays[3])
+        np.testing.assert_allclose(made, wanted[0], rtol=1e-4, atol=1e-4)
+        assert LOG is None or len(told()) == (1 if apart and not REFUSED else 0)
+        for block in blocks:
+            bench.memory.free(block)
+
+
 def test_the_feature_is_told() -> None:
     """`mx.runtime` says that cuDNN is here."""
     mx = pytest.importorskip("mx")
