@@ -214,7 +214,9 @@ def summary() -> str:
     found = list(states(load(SHIPPED)).values())
     counts = ", ".join(f"{found.count(state)} {state}" for state in ("verified", "stale", "never"))
     others = ", ".join(UNCONFIRMED)
-    return f"samples of kernels that a GPU has run: {counts}; all other kernels: none; no GPU has run {others}"
+    return (
+        f"samples of kernels that a GPU has run: {counts}; all other kernels: none; no GPU has run {others}"
+    )
 
 
 def _entry(path: Path, position: int, row: object) -> Entry:
