@@ -76,7 +76,10 @@ def test_training_in_16_bits_has_the_numbers_of_the_cpu(dtype: str, limit: float
 def test_convolutions_of_16_bits_have_their_channels_last(is_train: bool) -> None:
     def layouts() -> set[Any]:
         *_, last = trace(network(), {"data": SHAPE}, is_train, context=gpu(0))
-        return {n.params.layout for n in last.after.find("Convolution", "_backward_Convolution")}
+        return {
+            n.params.layout
+            for n in last.after.find("Convolution", "_backward_Convolution", "_fused_Convolution")
+        }
 
     assert layouts() <= {None, "NCHW"}
     graphs.init("float16")
