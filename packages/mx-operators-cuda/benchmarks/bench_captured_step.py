@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -82,12 +83,11 @@ def main() -> None:
 def on_the_stand_in() -> int:
     """Runs this file with the libraries of the tests in the places of the driver and its company."""
     sys.path.insert(0, str(Path(__file__).parents[3] / "tests"))
-    from testkit.fake_machine import build, environment
-
+    fake_machine = import_module("testkit.fake_machine")
     folder = Path(tempfile.mkdtemp())
     try:
-        build(folder)
-        env = {**os.environ, **environment(folder)}
+        fake_machine.build(folder)
+        env = {**os.environ, **fake_machine.environment(folder)}
         return subprocess.run([sys.executable, __file__], check=False, env=env).returncode
     finally:
         shutil.rmtree(folder)
