@@ -188,7 +188,13 @@ class Serving:
     def start(self, sizes: dict[int, int]) -> None:
         """First values, which are 0."""
         for key, size in sizes.items():
-            text = {"store": 0, "key": f"k{key}", "shape": [size], "dtype": dtypes.code("float32")}
+            text = {
+                "store": 0,
+                "key": f"k{key}",
+                "shape": [size],
+                "whole": [size],
+                "dtype": dtypes.code("float32"),
+            }
             self.put(0, Head(Command.INIT, key, 0, 0, STEP), text, np.zeros(size, np.float32))
 
     def push(self, source: int, key: int, values: Any, begin: int, priority: int = 0) -> None:
@@ -283,6 +289,24 @@ def test_servers_refuse_what_they_do_not_expect(head: Head, data: Any, words: st
     serving.put(1, head, None, data)
     with pytest.raises(ProtocolError, match=words):
         serving.serve(lambda: False)
+
+
+@pytest.mark.parametrize("first", ["before", "after"])
+def test_first_values_of_another_shape_are_refused(first: str) -> None:
+    serving = Serving()
+    declared = {"store": 0, "key": "k0", "shape": [2, 5], "whole": [2, 5], "dtype": dtypes.code("float32")}
+    if first == "before":
+        serving.start({0: 10})
+    serving.put(1, Head(Command.PULL, 0, 0, 0, STEP), declared)
+    if first == "after":
+        serving.start({0: 10})
+    words = (
+        r"first values differ: worker 0 has key 'k0' of shape \(10,\) and type float32, worker 1 has key 'k0' of "
+        r"shape \(2, 5\) and type float32"
+    )
+    with pytest.raises(ProtocolError, match=words):
+        serving.serve(lambda: False)
+    assert len(serving.told) == 1, "all processes are told"
 
 
 def test_a_row_sparse_first_value_is_refused_by_name() -> None:

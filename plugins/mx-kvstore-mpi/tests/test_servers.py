@@ -215,6 +215,33 @@ def test_workers_with_other_slices_are_refused(start: Any) -> None:
     assert job.wait(40) != 0
 
 
+TRANSPOSED = """
+import mx
+store = mx.kv.create("dist_sync")
+try:
+    store.init("w", mx.nd.zeros((2, 3) if store.rank == 0 else (3, 2)))
+    store.barrier()
+except mx.MXNetError as error:
+    print("refused", store.rank, type(error).__name__, error)
+    raise
+"""
+
+
+def test_first_values_of_other_shapes_are_refused(start: Any) -> None:
+    job = start(TRANSPOSED, 2, "-s", "1", "--deadline", "60")
+    words = (
+        r"key 'w' of shape \(2, 3\) and type float32, worker 1 has key 'w' of shape \(3, 2\) and type float32"
+    )
+    job.wait_for(rf"refused \d ProtocolError .*{words}", 2)
+    assert job.wait(40) != 0
+
+
+def test_a_wrong_setting_is_told_at_once(start: Any) -> None:
+    job = start("import mx; mx.kv.create('dist_sync')", 2, MX_KVSTORE_TRANSPORT="rdma")
+    job.wait_for(r"\[MX_KVSTORE_TRANSPORT\] expected tcp or mpi, got 'rdma'", 2)
+    assert job.wait(40) == 1
+
+
 LOOP = """
 import os, time
 import mx

@@ -31,9 +31,11 @@ def make(name: str) -> Any:
     ------
     ArgumentError  an asynchronous store in a job without servers
     NoJobError     the process was started by no launcher
+    SettingError   a variable of the environment has a wrong value
     MXNetError     the job has failed
     """
     if world.current() is None:
+        settings.check()
         place = settings.place()
         if place.role == "scheduler" or (place.role == "server" and place.workers):
             end_as(place)

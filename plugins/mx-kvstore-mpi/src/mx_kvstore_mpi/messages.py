@@ -26,10 +26,10 @@ _LIMIT = 1 << 24
 class Command(IntEnum):
     """What a worker asks a server for."""
 
-    INIT = 1  #: text: key, shape, type; data: the first value
+    INIT = 1  #: text: key, shape, type, shape of the whole; data: the first value
     PUSH = 2  #: data: a slice of a gradient; answered by that of the new value once all workers have pushed
     PUSH_ONLY = 3  #: data: a slice of a gradient, which is applied when it is complete
-    PULL = 4  #: answered by the slices of the value, once it is there
+    PULL = 4  #: answered by the slices of the value, once it is there; text: that of INIT, if it is to be compared
     OPTIMIZER = 5  #: text: what to run from now on
     SAVE = 6  #: answered by the states of the optimizer
     LOAD = 7  #: data: states

@@ -45,7 +45,7 @@ class Server:
         self._world = joined
         self._stopping = threading.Event()
         self._values: dict[int, Value] = {}
-        self._waiting: dict[int, list[tuple[int, Head]]] = {}
+        self._waiting: dict[int, list[tuple[int, Head, Any]]] = {}
         self._boxes: dict[int, Outbox] = {}
         self._updaters: dict[int, Updater] = {}
         self._compressions: dict[int, Compression] = {}
@@ -111,7 +111,7 @@ class Server:
         if head.command is Command.INIT:
             self._init(comm, head, text, data)
         elif head.command is Command.PULL:
-            self._pull(comm, head, source)
+            self._pull(comm, head, source, text)
         elif head.command in _PUSHES:
             self._push(comm, head, source, data)
         else:
@@ -151,20 +151,39 @@ class Server:
                 "for all workers"
             )
 
+    def _check_declared(self, value: Value, text: dict[str, Any], source: int) -> None:
+        """Refuses a first value of another shape or type than that of worker 0, or of another key."""
+        mine, theirs = (value.key, *value.declared), (text["key"], tuple(text["whole"]), int(text["dtype"]))
+        if mine != theirs:
+            first, other = (
+                f"{key!r} of shape {shape} and type {dtypes.name(code)}"
+                for key, shape, code in (mine, theirs)
+            )
+            called = self._world.job.called(source)
+            self._refuse(f"[KVStore] first values differ: worker 0 has key {first}, {called} has key {other}")
+
     def _init(self, comm: Any, head: Head, text: dict[str, Any], data: Values) -> None:
         code = int(text["dtype"])
         stored = data.view(dtypes.numpy_dtype(code)).copy()
         self._values[head.key] = Value(
-            int(text["store"]), text["key"], stored, tuple(text["shape"]), code, head.step
+            int(text["store"]),
+            text["key"],
+            stored,
+            tuple(text["shape"]),
+            code,
+            head.step,
+            tuple(text["whole"]),
         )
-        for source, asked in self._waiting.pop(head.key, ()):
-            self._pull(comm, asked, source)
+        for source, asked, declared in self._waiting.pop(head.key, ()):
+            self._pull(comm, asked, source, declared)
 
-    def _pull(self, comm: Any, head: Head, source: int) -> None:
+    def _pull(self, comm: Any, head: Head, source: int, declared: Any) -> None:
         if head.key not in self._values:
-            self._waiting.setdefault(head.key, []).append((source, head))
+            self._waiting.setdefault(head.key, []).append((source, head, declared))
             return
         value = self._values[head.key]
+        if declared is not None:
+            self._check_declared(value, declared, source)
         self._check_step(value, head, source)
         stored = value.stored.copy()  # it may change meanwhile
         self._send(comm, source, head.key, head.priority, [stored[each] for each in value.slices])

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,13 @@ class ServerStore(KVStore):
 
         def text(part: Part) -> dict[str, Any]:
             shape = list(stored.shape) if len(places) == 1 else [part.size]
-            return {"store": self._number, "key": key, "shape": shape, "dtype": code}
+            return {
+                "store": self._number,
+                "key": key,
+                "shape": shape,
+                "dtype": code,
+                "whole": list(stored.shape),
+            }
 
         def give(done: Any, values: Values) -> None:
             request = Request(number, called, Command.INIT, places, values, None, done, text)
@@ -102,15 +108,17 @@ class ServerStore(KVStore):
         if self.rank == 0:
             push(give, "KVStore.init", (), (host,), priority)
         else:
-            self._fetch(key, host, called, priority)
+            self._fetch(key, host, called, priority, text)  # servers compare it with that of worker 0
         if host is not stored:
             host.copyto(stored)
 
-    def _fetch(self, key: Any, target: NDArray, called: str, priority: int) -> None:
+    def _fetch(
+        self, key: Any, target: NDArray, called: str, priority: int, text: Callable[[Part], Any] | None = None
+    ) -> None:
         number, places = self._numbers[key], self._parts[key]
 
         def start(done: Any, values: Values) -> None:
-            request = Request(number, called, Command.PULL, places, None, values, done)
+            request = Request(number, called, Command.PULL, places, None, values, done, text)
             self._requests.ask(request, priority)
 
         push(start, "KVStore.pull", (), (target,), priority)

@@ -34,12 +34,23 @@ class Value:
         Of its element type.
     step : int
         Elements of a slice.
+    whole : tuple of int
+        The shape of the value that this is a part of.
     """
 
     def __init__(
-        self, store: int, key: Any, stored: Values, shape: tuple[int, ...], code: int, step: int
+        self,
+        store: int,
+        key: Any,
+        stored: Values,
+        shape: tuple[int, ...],
+        code: int,
+        step: int,
+        whole: tuple[int, ...],
     ) -> None:
         self.store, self.key, self.stored, self.step = store, key, stored, step
+        #: what worker 0 says of the value
+        self.declared = whole, code
         self.slices = list(slices(stored.size, step))
         #: of each worker that has begun a push: its elements, how many slices are there, and its priority
         self.pushed: dict[int, Values] = {}

@@ -82,6 +82,12 @@ def transport() -> str:
     return text
 
 
+def check() -> None:
+    """Reads what is used later, so that a wrong one is an error at once; raises SettingError."""
+    for read in (timeout, shared_memory, transport, big_array_bound, slice_threshold):
+        read()
+
+
 def interface() -> str:
     """Name of the network interface by which workers are connected to each other, or nothing where it is not said."""
     return (os.environ.get("MX_KVSTORE_INTERFACE") or os.environ.get("DMLC_INTERFACE") or "").strip()
