@@ -36,15 +36,22 @@ struct Functions {
 // captured, and runs of the graph would share it with whoever gets it next.  32 MiB is what NVIDIA advises for Hopper.
 constexpr size_t kWorkspace = size_t{32} << 20;
 
-// Handles of the streams of a GPU, with a workspace each.  A handle is one thread's at a time.
+// The handle of a stream, and its workspace.  Both stay as long as the process.
 struct Bound {
+  Handle handle = nullptr;
+  Address workspace = 0;
+  bool complete = false;
+};
+
+// Those of the streams of a GPU.  A handle is one thread's at a time.
+struct OfGpu {
   std::mutex mutex;
-  std::map<Stream, Handle> handles;
+  std::map<Stream, Bound> streams;
 };
 
 struct Blas {
   Functions blas;
-  Bound bound[64];
+  OfGpu gpus[64];
 };
 std::atomic<Blas*> loaded{nullptr};  // never unloaded
 
@@ -60,19 +67,18 @@ void check_status(const Functions& blas, int status, const std::string& where, c
                             std::to_string(status) + ")");
 }
 
-// A handle for a stream; its workspace is never freed.  A small GPU, such as a test has, gives a 64th of its memory.
-Handle make_handle(const Functions& blas, const Gpu& gpu, Stream stream, const std::string& where) {
-  Handle handle = nullptr;
-  check_status(blas, blas.create(&handle), where, "cublasCreate");
-  check_status(blas, blas.set_stream(handle, stream), where, "cublasSetStream");
+// Makes what is missing for a stream, also after a call that failed.  A small GPU, such as a test has, gives a 64th of
+// its memory.
+void complete(const Functions& blas, const Gpu& gpu, Stream stream, Bound& bound, const std::string& where) {
+  if (bound.handle == nullptr) check_status(blas, blas.create(&bound.handle), where, "cublasCreate");
+  check_status(blas, blas.set_stream(bound.handle, stream), where, "cublasSetStream");
   size_t free_bytes = 0, total = 0;
   gpu.memory(&free_bytes, &total);
   const size_t bytes = std::min(kWorkspace, total / 64);
-  Address workspace = 0;
-  check(gpu.cuda().alloc(&workspace, bytes), where, "cuMemAlloc");
-  check_status(blas, blas.set_workspace(handle, reinterpret_cast<void*>(workspace), bytes), where,
+  if (bound.workspace == 0) check(gpu.cuda().alloc(&bound.workspace, bytes), where, "cuMemAlloc");
+  check_status(blas, blas.set_workspace(bound.handle, reinterpret_cast<void*>(bound.workspace), bytes), where,
                "cublasSetWorkspace");
-  return handle;
+  bound.complete = true;
 }
 
 int type_of(int32_t dtype) {
@@ -117,10 +123,10 @@ void check_product(const Product& p) {
 void multiply(const Gpu& gpu, Stream stream, const Product& p, const void* a, const void* b,
               void* c, bool add, const std::string& where) {
   Blas& all = *loaded.load();
-  Bound& bound = all.bound[gpu.id()];
-  const std::lock_guard<std::mutex> lock(bound.mutex);
-  Handle& handle = bound.handles[stream];
-  if (handle == nullptr) handle = make_handle(all.blas, gpu, stream, where);
+  OfGpu& mine = all.gpus[gpu.id()];
+  const std::lock_guard<std::mutex> lock(mine.mutex);
+  Bound& bound = mine.streams[stream];
+  if (!bound.complete) complete(all.blas, gpu, stream, bound, where);
   const bool wide = p.dtype == MX_FLOAT64;
   const float one = 1, beta = add ? 1 : 0;
   const double wide_one = 1, wide_beta = beta;
@@ -130,7 +136,7 @@ void multiply(const Gpu& gpu, Stream stream, const Product& p, const void* a, co
   const auto narrow = [](int64_t size) { return static_cast<int>(size); };
   // cuBLAS is column-major: it sees every matrix transposed, so B comes first and C is n by m
   const int status = all.blas.multiply(
-      handle, p.transpose_b ? kTranspose : kNoTranspose,
+      bound.handle, p.transpose_b ? kTranspose : kNoTranspose,
       p.transpose_a ? kTranspose : kNoTranspose, narrow(p.n), narrow(p.m), narrow(p.k), alpha_at, b,
       type, narrow(p.row_b), p.stride_b, a, type, narrow(p.row_a), p.stride_a, beta_at, c, type,
       narrow(p.row_c), p.stride_c, narrow(p.batch), wide ? kCompute64 : kCompute32,

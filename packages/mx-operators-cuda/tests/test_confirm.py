@@ -77,7 +77,7 @@ def test_all_of_it_runs_on_the_stand_in(wanted: list[str], machine: Machine, tmp
     """The command as on a GPU: steps in their order, a report, and entries of the ledger."""
     path, report = tmp_path / "ledger.json", tmp_path / "report.txt"
     path.write_text("[]")
-    words = ["--ledger", str(path), "--report", str(report), "--only", *wanted]
+    words = ["--ledger", str(path), "--report", str(report), "--tests", str(ON_GPU.parent), "--only", *wanted]
     program = f"import sys; from mx_operators_cuda import confirm; sys.exit(confirm.main({words!r}))"
     machine.run(program, timeout=1100, FAKE_CUDA_MEMORY=str(2 << 30))
     lines = report.read_text().splitlines()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that needs a GPU, in one command of at most nine minutes: `python -m mx_operators_cuda.confirm`.
 
-It runs in a checkout, on a machine with a GPU. Samples whose source has changed since a GPU last ran it come first,
-then those that none has run, then the tests of `tests/on_gpu`, then what is confirmed already. Report and ledger are
-written after each step, so that a run that is cut off loses only its last one.
+It runs the tests of a checkout, on a machine with a GPU. Samples whose source has changed since a GPU last ran it
+come first, then those that none has run, then the tests of `tests/on_gpu`, then what is confirmed already. Report and
+ledger are written after each step, so that a run that is cut off loses only its last one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from mx_core.errors import MXNetError
 from mx_operators_cuda import ledger
 
 MINUTES = 9.0
-_PACKAGE = Path(__file__).parents[2]
 #: files of `tests/on_gpu` that `test_gpu.py` runs, those of what was added last first
 RUN_ON_GPU = (
     "captured", "epilogues", "mixed_precision", "convolutions", "fused_convolutions", "normalizations", "detectors",
@@ -134,9 +134,9 @@ def report(outcomes: Sequence[Outcome]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _pytest(step: Step, seconds: float) -> tuple[bool, str]:
-    where = str(_PACKAGE / "tests" / step.selection)
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-n", "0", "--capture=no", where]
+def _pytest(tests: Path, step: Step, seconds: float) -> tuple[bool, str]:
+    where = str(tests / step.selection)
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:xdist", "--capture=no", where]
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired as error:
@@ -153,6 +153,10 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--only", nargs="+", default=[], metavar="WORD", help="steps whose names have one of the words"
     )
+    parser.add_argument(
+        "--tests", type=Path, default=Path(__file__).parents[2] / "tests",
+        help="the folder of the package's tests, by default that of the checkout which it is imported from",
+    )  # fmt: skip
     parser.add_argument("--report", type=Path, default=Path("gpu-report.txt"))
     given = parser.parse_args(words)
     from mx_operators_cuda import device
@@ -160,14 +164,16 @@ def main(words: Sequence[str] | None = None) -> int:
     problem = device.missing()
     if problem:
         raise SystemExit(f"no GPU to confirm anything on: {problem}")
-    if not (_PACKAGE / "tests" / "on_gpu").is_dir():
-        raise SystemExit(f"this runs in a checkout: {_PACKAGE / 'tests' / 'on_gpu'} is not there")
+    if not (given.tests / "on_gpu").is_dir():
+        raise SystemExit(
+            f"this needs the tests of a checkout: {given.tests / 'on_gpu'} is not there; use --tests"
+        )
     try:
         todo = chosen(steps(ledger.load(given.ledger), RUN_ON_GPU), given.only)
     except MXNetError as error:
         raise SystemExit(str(error)) from None
     outcomes = run(
-        todo, given.ledger, _pytest, seconds=given.minutes * 60,
+        todo, given.ledger, partial(_pytest, given.tests), seconds=given.minutes * 60,
         tell=lambda so_far: given.report.write_text(report(so_far)),
     )  # fmt: skip
     print(report(outcomes))

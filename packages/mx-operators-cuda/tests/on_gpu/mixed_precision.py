@@ -110,6 +110,12 @@ def trained_block(ctx: Any) -> tuple[np.ndarray, list[float]]:
     return np.concatenate([p.data().asnumpy().ravel() for p in net.collect_params().values()]), scales
 
 
+def test_the_feature_is_told() -> None:
+    """`mx.runtime` says that cuDNN is here."""
+    mx = pytest.importorskip("mx")
+    assert mx.runtime.Features().is_enabled("CUDNN")
+
+
 def test_a_scaled_loss_trains_as_on_the_cpu() -> None:
     """The first scale is too large for float16: such steps are left out, and halve it."""
     graphs.init("float16")

@@ -139,9 +139,3 @@ def test_a_result_where_the_data_are(bench: GpuBench) -> None:
         assert LOG is None or len(told()) == (1 if apart and not REFUSED else 0)
         for block in blocks:
             bench.memory.free(block)
-
-
-def test_the_feature_is_told() -> None:
-    """`mx.runtime` says that cuDNN is here."""
-    mx = pytest.importorskip("mx")
-    assert mx.runtime.Features().is_enabled("CUDNN")
