@@ -100,6 +100,27 @@ async def settled(tasks: list[asyncio.Task[Any]]) -> None:
     assert not any(task.done() for task in tasks), tasks
 
 
+def test_first_values_of_another_shape_are_refused(folder: Path) -> None:
+    async def program() -> None:
+        job = Job(folder)
+        told = {"key": "w", "shape": [6], "code": FLOAT}
+        early = asyncio.create_task(job.ask(1, "pull", **told, whole=[2, 3]))
+        await settled([early])
+        await job.ask(0, "init", np.zeros(6, np.float32), **told, whole=[2, 3])
+        assert (await early).tolist() == [0] * 6
+        job.kill()  # what files say of it, too
+        said = re.escape(
+            "first values of key 'w' differ: worker 0 has shape (2, 3) and type float32, worker 1 shape (3, 2) and "
+            "type float32"
+        )
+        with pytest.raises(RuntimeError, match=f"ProtocolError.*{said}"):
+            await job.ask(1, "pull", **told, whole=[3, 2])
+        with pytest.raises(RuntimeError, match=said):  # of the whole job, by now
+            await job.push(0, 1, [1] * 6, key="w")
+
+    run(program)
+
+
 @pytest.mark.parametrize(
     ("storage", "called"),
     [

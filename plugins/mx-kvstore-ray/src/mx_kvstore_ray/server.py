@@ -312,8 +312,8 @@ class Server:
         """The first value of worker 0, unless the key has one; answers with the present one."""
         check_dense(rank, told)
         if (told["store"], told["key"]) not in self._values:
-            self._first({n: told[n] for n in ("store", "key", "shape", "code")}, data)
-        return self._present(self._value(told))
+            self._first({n: told[n] for n in ("store", "key", "shape", "code", "whole") if n in told}, data)
+        return self._declared(rank, told, self._value(told))
 
     def _first(self, told: dict[str, Any], data: Bytes) -> None:
         """Gives a key its first value: in memory that stays, where there is some."""
@@ -334,7 +334,20 @@ class Server:
         """The present value, once worker 0 has given the first."""
         place, what = (told["store"], told["key"]), f"the first value of key {told['key']!r}"
         await self._until(self._waiters, rank, lambda: place in self._values, what, lambda: {0} - {rank})
-        return self._present(self._values[place])
+        return self._declared(rank, told, self._values[place])
+
+    def _declared(self, rank: int, told: dict[str, Any], value: Value) -> tuple[dict[str, Any], Bytes | None]:
+        """The present value, if what a worker says of it is what worker 0 said."""
+        if "whole" in told:
+            mine, theirs = (value.whole, value.code), (tuple(told["whole"]), told["code"])
+            if mine != theirs:
+                first, other = (
+                    f"shape {shape} and type {dtypes.name(code)}" for shape, code in (mine, theirs)
+                )
+                raise ProtocolError(
+                    f"[KVStore] first values of key {value.key!r} differ: worker 0 has {first}, worker {rank} {other}"
+                )
+        return self._present(value)
 
     def _present(self, value: Value) -> tuple[dict[str, Any], Bytes | None]:
         found = {"rounds": value.rounds}
@@ -504,7 +517,10 @@ class Server:
         if "place" not in told:
             assert data is not None
             stored[:] = data
-        value = Value(told["store"], told["key"], told["shape"], told["code"], elements(stored, told["code"]))
+        shape, code = told["shape"], told["code"]
+        value = Value(
+            told["store"], told["key"], shape, code, elements(stored, code), told.get("whole", shape)
+        )
         value.in_place = "place" not in told
         if places:
             value.lie(places, told.get("place", 0))
@@ -541,7 +557,7 @@ class Server:
         for value in self._values.values():
             told = {
                 "do": "value", "store": value.store, "key": value.key, "shape": value.shape, "code": value.code,
-                "rounds": value.rounds, "applied": list(value.applied.items()),
+                "whole": value.whole, "rounds": value.rounds, "applied": list(value.applied.items()),
             }  # fmt: skip
             if value.places:
                 told["places"] = [place.kept for place in value.places]

@@ -129,7 +129,13 @@ class RayStore(KVStore):
 
         def told(part: Part) -> dict[str, Any]:
             shape = list(stored.shape) if len(places) == 1 else [part.end - part.begin]
-            return {"store": self._number, "key": key, "shape": shape, "code": code}
+            return {
+                "store": self._number,
+                "key": key,
+                "shape": shape,
+                "code": code,
+                "whole": list(stored.shape),
+            }
 
         def give(done: Any, values: Values) -> None:
             given = values if self.rank == 0 else None

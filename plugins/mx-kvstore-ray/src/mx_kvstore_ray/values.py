@@ -75,11 +75,15 @@ class Value:
         Of its element type.
     stored : numpy array of one dimension
         Its elements, of which it becomes the owner.
+    whole : sequence of int
+        The shape of the value that this is a part of.
     """
 
-    def __init__(self, store: int, key: Any, shape: Sequence[int], code: int, stored: Values) -> None:
+    def __init__(
+        self, store: int, key: Any, shape: Sequence[int], code: int, stored: Values, whole: Sequence[int]
+    ) -> None:
         self.store, self.key, self.shape, self.code = store, key, tuple(shape), code
-        self.stored = stored
+        self.stored, self.whole = stored, tuple(whole)
         #: two places that outlive the process, or none, and which of them has the value
         self.places: list[Region] = []
         self.place = 0
