@@ -77,7 +77,9 @@ class Step:
         ------
         AssertionError  a sum is wrong
         """
-        assert all((out.asnumpy() == 3).all() for out in self.outs)
+        for key, out in enumerate(self.outs):
+            found = out.asnumpy()
+            assert (found == 3).all(), f"key {key}: expected 3 everywhere, got {found.min()} to {found.max()}"
         print(json.dumps(taken), flush=True)
         self._store.barrier()
 
