@@ -313,7 +313,9 @@ class Server:
         check_dense(rank, told)
         if (told["store"], told["key"]) not in self._values:
             self._first({n: told[n] for n in ("store", "key", "shape", "code", "whole") if n in told}, data)
-        return self._declared(rank, told, self._value(told))
+        value = self._value(told)
+        value.check_declared(rank, told)
+        return self._present(value)
 
     def _first(self, told: dict[str, Any], data: Bytes) -> None:
         """Gives a key its first value: in memory that stays, where there is some."""
@@ -334,19 +336,8 @@ class Server:
         """The present value, once worker 0 has given the first."""
         place, what = (told["store"], told["key"]), f"the first value of key {told['key']!r}"
         await self._until(self._waiters, rank, lambda: place in self._values, what, lambda: {0} - {rank})
-        return self._declared(rank, told, self._values[place])
-
-    def _declared(self, rank: int, told: dict[str, Any], value: Value) -> tuple[dict[str, Any], Bytes | None]:
-        """The present value, if what a worker says of it is what worker 0 said."""
-        if "whole" in told:
-            mine, theirs = (value.whole, value.code), (tuple(told["whole"]), told["code"])
-            if mine != theirs:
-                first, other = (
-                    f"shape {shape} and type {dtypes.name(code)}" for shape, code in (mine, theirs)
-                )
-                raise ProtocolError(
-                    f"[KVStore] first values of key {value.key!r} differ: worker 0 has {first}, worker {rank} {other}"
-                )
+        value = self._values[place]
+        value.check_declared(rank, told)
         return self._present(value)
 
     def _present(self, value: Value) -> tuple[dict[str, Any], Bytes | None]:

@@ -97,6 +97,21 @@ class Value:
         self._array: NDArray | None = None
         self._merged: Values | None = None
 
+    def check_declared(self, rank: int, told: dict[str, Any]) -> None:
+        """Compares what a worker says of the value with what worker 0 said, where it says something.
+
+        Raises
+        ------
+        ProtocolError  it has another shape or type
+        """
+        mine = self.whole, self.code
+        theirs = tuple(told.get("whole", self.whole)), told.get("code", self.code)
+        if mine != theirs:
+            first, other = (f"shape {shape} and type {dtypes.name(code)}" for shape, code in (mine, theirs))
+            raise ProtocolError(
+                f"[KVStore] first values of key {self.key!r} differ: worker 0 has {first}, worker {rank} {other}"
+            )
+
     @property
     def where(self) -> list[int] | None:
         """Where it is in memory that workers may read."""
