@@ -166,8 +166,9 @@ def in_hosts_first() -> Iterator[tuple[str, float, float]]:
 
     with tempfile.TemporaryDirectory() as folder, Hosts(2, Path(folder)) as hosts:
         hosts.limit(RATE)
+        one_each = costs(2, hosts.options, PATH=hosts.path)  # the two whose messages are measured
         measured = costs(4, hosts.options, PATH=hosts.path)
-    link, far = Link(measured["rate"], latency=measured["latency"]), measured["far"]
+    link, far = Link(one_each["rate"], latency=one_each["latency"]), measured["far"]
     memory, cores = Memory(far, measured["near"]), max(1, len(os.sched_getaffinity(0)) // 2)
     leaders, ready = np.arange(2), np.zeros(2)
     # While leaders exchange an array, their hosts add the next one, and give the one before.
