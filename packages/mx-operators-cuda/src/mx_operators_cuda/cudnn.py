@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
+import warnings
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any, Protocol
 
-from mx_core.errors import MXNetError
+from mx_core.errors import MXNetError, NoKernelError
 from mx_operators_cuda.libraries import load as load_first
 from mx_operators_cuda.libraries import places
 
@@ -23,6 +25,37 @@ _BESIDE = (
     "cu13/lib/libnvrtc-builtins.so.*", "cuda_nvrtc/lib/libnvrtc-builtins.so.*",
     "cu13/lib/libnvrtc.so.*", "cuda_nvrtc/lib/libnvrtc.so.*",
 )  # fmt: skip
+
+
+class Signature(Protocol):
+    """All that a plan depends on but the GPU; can be hashed."""
+
+    @property
+    def called(self) -> str:
+        """What it computes, for messages: "a convolution"."""
+
+    def plan(self, gpu: int | None) -> Any:
+        """A plan for a GPU.
+
+        Raises
+        ------
+        NoKernelError  cuDNN has none
+        MXNetError  it failed
+        """
+
+
+@cache  # a plan that may still be run is never freed
+def planned(signature: Signature, gpu: int) -> Any:
+    """The plan, made once, or None where cuDNN has none; a warning tells where it failed."""
+    try:
+        return signature.plan(gpu)
+    except NoKernelError:
+        return None
+    except MXNetError as error:
+        warnings.warn(
+            f"our own kernels serve {signature.called}, because cuDNN failed: {error}", stacklevel=2
+        )
+        return None
 
 
 @lru_cache(maxsize=1)

@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
 from mx_core import expression as X
-from mx_core.errors import MXNetError, NoKernelError
 from mx_core.kernels import TensorSpec
 from mx_operators_cuda import convolution, cudnn, elementwise
 from mx_operators_cuda.convolution import Result, Shape, Work
@@ -65,6 +62,11 @@ class Signature:
     residual: bool = False
     relu: bool = False
 
+    @property
+    def called(self) -> str:
+        """What it computes, for messages."""
+        return "a convolution"
+
     def plan(self, gpu: int | None, properties: str = "") -> Any:
         """cuDNN's plan for a GPU, or for one that `properties` describe; such a plan is not run.
 
@@ -93,18 +95,6 @@ class Signature:
 
 def _widened(values: Sequence[int], fill: int, value: int = 1) -> tuple[int, ...]:
     return (*(value,) * fill, *values)
-
-
-@cache  # a plan that may still be run is never freed
-def _planned(signature: Signature, gpu: int) -> Any:
-    """The plan, or None where cuDNN has none."""
-    try:
-        return signature.plan(gpu)
-    except NoKernelError:
-        return None
-    except MXNetError as error:
-        warnings.warn(f"our own kernels serve a convolution, because cuDNN failed: {error}", stacklevel=2)
-        return None
 
 
 def converts() -> bool:
@@ -142,7 +132,7 @@ def fused_convolve(call: KernelCall) -> Any:
     made = fused_signature(call)
     if made is None or not cudnn.installed():
         return None
-    plan = _planned(made, call.context.device_id)
+    plan = cudnn.planned(made, call.context.device_id)
     if plan is None:
         return None
     x, w, y = (Kind.INPUT, 0), (Kind.INPUT, 1), (Kind.OUTPUT, 0)
@@ -214,10 +204,10 @@ def _plan(call: KernelCall, work: Work | None) -> Any:
     workspace: Parameter = (Kind.SCRATCH, len(work.scratch))
     needed = -1
     for piece, signature in zip(work.pieces, signatures(call, work), strict=True):
-        written = _planned(signature, gpu)
+        written = cudnn.planned(signature, gpu)
         if written is not None:
             # cuDNN does not add a result with a bias
-            added = None if signature.bias else _planned(replace(signature, add=True), gpu)
+            added = None if signature.bias else cudnn.planned(replace(signature, add=True), gpu)
             needed = max(needed, *(plan.workspace for plan in (written, added) if plan is not None))
             results = (piece.places[_PLACES[piece.result]],)
             steps.append(Library(written, added, piece.places, results, workspace, 0, len(piece.steps)))

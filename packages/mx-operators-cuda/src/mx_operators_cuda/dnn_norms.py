@@ -7,17 +7,14 @@ are ours too: MXNet's take the biased variance, cuDNN's the unbiased one.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
 from mx_core import expression as X
-from mx_core.errors import MXNetError, NoKernelError
 from mx_core.kernels import TensorSpec
 from mx_operators_cuda import cudnn, elementwise, norms
 from mx_operators_cuda.launch import Kind, Launch, Library, Parameter, make_plan
@@ -63,6 +60,11 @@ class Signature:
     extents: tuple[int, int, int, int]
     epsilon: float
 
+    @property
+    def called(self) -> str:
+        """What it computes, for messages."""
+        return "a normalization"
+
     def plan(self, gpu: int | None, properties: str = "") -> Any:
         """cuDNN's plan for a GPU, or for one that `properties` describe; such a plan is not run.
 
@@ -77,18 +79,6 @@ class Signature:
             mode=int(self.mode), gradient=self.gradient, dtypes=(self.code, self.vectors), last=True,
             extents=self.extents, epsilon=self.epsilon, workspace=WORKSPACE, gpu=gpu, properties=properties,
         )  # fmt: skip
-
-
-@cache  # a plan that may still be run is never freed
-def _planned(signature: Signature, gpu: int) -> Any:
-    """The plan, or None where cuDNN has none."""
-    try:
-        return signature.plan(gpu)
-    except NoKernelError:
-        return None
-    except MXNetError as error:
-        warnings.warn(f"our own kernels serve a normalization, because cuDNN failed: {error}", stacklevel=2)
-        return None
 
 
 def signature(call: KernelCall) -> Signature | None:
@@ -161,7 +151,7 @@ def _plan(
     """
     if own is None or (what := signature(call)) is None or not cudnn.installed():
         return None
-    plan = _planned(what, call.context.device_id)
+    plan = cudnn.planned(what, call.context.device_id)
     if plan is None:
         return None
     instead, scratch = own

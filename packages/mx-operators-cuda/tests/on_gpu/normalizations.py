@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +12,9 @@ from mx_core import kernels, operators
 from mx_core.testing.case import make_case
 from mx_operators_cuda import cudnn
 from testkit.device_memory import GpuBench
+from testkit.fake_cudnn_log import LOG, REFUSED, told, told_all
 from testkit.gpu_kernels import ADD, FAKE, NULL, WRITE, compare
 
-LOG = os.environ.get("FAKE_CUDNN_LOG")
-REFUSED = bool(os.environ.get("FAKE_CUDNN_REFUSES"))
 pytestmark = pytest.mark.skipif(not cudnn.installed(), reason="cuDNN is not installed")
 
 #: operator, parameters and shape of the data, whose channels are last
@@ -35,20 +32,6 @@ TYPES = ["float32", "float16", "bfloat16"]
 @pytest.fixture(scope="module")
 def bench() -> GpuBench:
     return GpuBench()
-
-
-def told() -> list[str]:
-    """What the stand-in has run since it was last asked."""
-    assert LOG is not None
-    path = Path(LOG)
-    lines = path.read_text().splitlines() if path.exists() else []
-    path.unlink(missing_ok=True)
-    return lines
-
-
-def told_all(test: Any) -> Any:
-    """A test of what a stand-in runs that refuses nothing."""
-    return test if LOG is not None and not REFUSED else None
 
 
 def variant(
