@@ -11,17 +11,20 @@ import nox
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT))  # nox does not tell Python where this file is
 
-from tools import baselines, benchmarks, isolation, native_tests
+from tools import baselines, benchmarks, native_tests
 from tools.distributions import closure, distributions
 from tools.sessions import (
     CUDNN,
+    DEFAULT,
     DOCS_TOOLS,
+    LONG,
     TEST_TOOLS,
     builder,
     check_types,
     develop,
     install,
     pytest,
+    run_isolated,
     run_python,
 )
 
@@ -39,9 +42,16 @@ def dev(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """All tests of all packages, installed from wheels; arguments go to pytest."""
+    """The tests of all packages, installed from wheels, but those that take longer; arguments go to pytest."""
     install(session, ALL, "test", more=TEST_TOOLS)
     pytest(session)
+
+
+@nox.session
+def long(session: nox.Session) -> None:
+    """Tests that take a second or more each: whole jobs, attacks at any moment, kernels compiled for a fake GPU."""
+    install(session, ALL, "test", more=TEST_TOOLS)
+    pytest(session, marks=LONG)
 
 
 for version in ("3.12", "3.13"):
@@ -50,16 +60,18 @@ for version in ("3.12", "3.13"):
 
 @nox.session
 def lowest(session: nox.Session) -> None:
-    """All tests with the lowest versions that the packages declare of what they depend on."""
+    """All tests but slow ones with the lowest versions that the packages declare of what they depend on."""
     install(session, ALL, "test", more=TEST_TOOLS, pin=True)
-    pytest(session)
+    pytest(session, marks="not slow and not gpu")
 
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """The slow tests, two files at a time, then C++ tests, instrumented extensions, and the search for seeded bugs."""
+    """The slow tests, two files at a time, the long ones of each package alone, then C++ tests, instrumented
+    extensions, and the search for seeded bugs."""
     install(session, ALL, "test", more=TEST_TOOLS)
     pytest(session, "-n", "2", "--dist", "loadfile", marks="slow")
+    run_isolated(session, LONG)
     for harness in ("cpp", "sanitize", "threads", "addresses", "seeded"):
         session.notify(harness, ())
 
@@ -92,8 +104,7 @@ def files(session: nox.Session) -> None:
 @nox.session(venv_backend="none")
 def isolated(session: nox.Session) -> None:
     """Each package, or those named, installed with only what it declares; its own tests run."""
-    if failed := isolation.run(session.posargs, ROOT / ".nox" / "isolated", builder(session)):
-        session.error(f"tests of {', '.join(failed)} failed")
+    run_isolated(session, DEFAULT)
 
 
 @nox.session(venv_backend="none")

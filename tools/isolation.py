@@ -76,7 +76,7 @@ def run(
     names: Sequence[str],
     folder: Path,
     builder: Builder,
-    options: Sequence[str] = ("-m", "not slow and not gpu"),
+    marks: str,
     lanes: int = 2,
     log: Callable[[str], object] = print,
 ) -> list[str]:
@@ -90,8 +90,8 @@ def run(
         For the environments.
     builder : Builder
         Of the wheels.
-    options : sequence of str
-        Of pytest.
+    marks : str
+        Of the tests to run.
     lanes : int
         How many run at once, each in an environment of its own.
 
@@ -113,7 +113,7 @@ def run(
         try:
             environment.contain(foreign, wheels)
             tests = distributions()[name].folder.relative_to(ROOT) / "tests"
-            command = [environment.python, "-m", "pytest", "-q", *options, str(tests)]
+            command = [environment.python, "-m", "pytest", "-q", "-m", marks, str(tests)]
             done = subprocess.run(
                 command,
                 cwd=ROOT,

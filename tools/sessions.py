@@ -11,6 +11,7 @@ from pathlib import Path
 import nox
 
 from .distributions import ROOT, closure, distributions, lowest
+from .isolation import run as run_alone
 from .wheels import BUILD_TOOLS, Builder
 
 TEST_TOOLS = (
@@ -18,6 +19,8 @@ TEST_TOOLS = (
     "scikit-learn>=1.5", "matplotlib>=3.9", "psutil", "mypy>=1.14", "safetensors>=0.4", "tensorboardX>=2.6", "nox",
     "cosmic-ray>=8.4", "coverage>=7.6",
 )  # fmt: skip
+#: which tests a run has: the default one, and one of what takes longer; `nightly` has those that are slow
+DEFAULT, LONG = "not long and not slow and not gpu", "long and not slow and not gpu"
 #: cuDNN, and what it opens
 CUDNN = ("nvidia-cudnn-cu13>=9.8,<10", "nvidia-cublas>=13,<14", "nvidia-cuda-runtime>=13,<14")
 TYPE_TOOLS = ("mypy>=1.14", "types-setuptools", "nox", "pytest>=8", "coverage>=7")
@@ -75,6 +78,13 @@ def run_python(session: nox.Session, names: Sequence[str], *words: str) -> None:
     session.run("python", *words, env={"PYTHONPATH": str(ROOT / "tests" / "fuzz")})
 
 
+def run_isolated(session: nox.Session, marks: str) -> None:
+    """Tests each distribution, or those that the session names, with nothing installed but what it declares."""
+    failed = run_alone(session.posargs, ROOT / ".nox" / "isolated", builder(session), marks)
+    if failed:
+        session.error(f"tests of {', '.join(failed)} failed")
+
+
 def benchmark_folders(root: Path = ROOT) -> list[Path]:
     """Where distributions have benchmarks, in dependency order."""
     folders = [distribution.folder / "benchmarks" for distribution in distributions(root).values()]
@@ -105,7 +115,7 @@ def pytest_options(given: Sequence[str], marks: str) -> list[str]:
     return [*(word for option in missing for word in (option, defaults[option])), *given]
 
 
-def pytest(session: nox.Session, *options: str, marks: str = "not slow and not gpu") -> None:
+def pytest(session: nox.Session, *options: str, marks: str = DEFAULT) -> None:
     """Runs pytest with the session's arguments, a broken plug-in being an error."""
     words = pytest_options([*options, *session.posargs], marks)
     session.run("python", "-m", "pytest", *words, env={"MX_STRICT_PLUGINS": "1"})

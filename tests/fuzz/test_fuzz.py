@@ -20,6 +20,7 @@ CALLS = 10_000 if os.environ.get("CI") else 2_500
 pytestmark = pytest.mark.timeout(600)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "calls", [CALLS, pytest.param(115_000, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])]
 )
@@ -56,6 +57,7 @@ def mx_register_operators(registry: Any) -> None:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("body", "kind", "seconds"),
     [
@@ -82,6 +84,7 @@ def test_what_is_wrong_is_found(
     assert set(kinds) <= {kind, "refused"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "files",
     [1800, pytest.param(48_500, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])],

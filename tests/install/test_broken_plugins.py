@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.install
+pytestmark = [pytest.mark.long, pytest.mark.install]
 
 OPERATOR = """
 from mx_core.operator import SimpleOp

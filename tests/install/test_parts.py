@@ -18,6 +18,7 @@ def failure(fresh: Any, source: str) -> str:
     return str(done.stderr[done.stderr.index("Traceback") :])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("hidden", "source", "names"),
     [
@@ -98,6 +99,7 @@ print(engine.name, getattr(engine, "asked", 0) > 0)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chosen", ["StrangersEngine", "Stranger"])
 def test_a_strangers_engine_runs_everything(
     environment: Callable[..., Any], wheel: Callable[[str, str], Any], chosen: str
@@ -109,6 +111,7 @@ def test_a_strangers_engine_runs_everything(
     assert fresh.code(COMPUTE, MXNET_ENGINE_TYPE=chosen) == "StrangersEngine True\n"
 
 
+@pytest.mark.long
 def test_the_engine_of_highest_priority_is_the_default(
     environment: Callable[..., Any], wheel: Callable[[str, str], Any]
 ) -> None:
@@ -124,6 +127,7 @@ BUT_THE_ENGINE = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_command_with_the_engine_alone(environment: Callable[..., Any]) -> None:
     fresh = environment(*BUT_THE_ENGINE)
     doctor = fresh.run("-m", "mx_core.cli", "doctor")

@@ -37,6 +37,7 @@ print("equal")
 """
 
 
+@pytest.mark.long
 @pytest.mark.timeout(280)
 @pytest.mark.skipif(cuda_emulator.COMPILER is None, reason="there is no g++, which builds the kernels")
 def test_numbers_are_those_of_the_cpu(

@@ -38,6 +38,7 @@ def records(guide: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     return guide.pack_records(out / "images", out / "digits")  # type: ignore[no-any-return]
 
 
+@pytest.mark.long
 def test_records_hold_png_and_jpeg_images(records: tuple[Path, Path]) -> None:
     counts, heads = [], set()
     for path in records:
@@ -49,6 +50,7 @@ def test_records_hold_png_and_jpeg_images(records: tuple[Path, Path]) -> None:
     assert {head[:3] for head in heads} == {b"\x89PN", b"\xff\xd8\xff"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fit", ["train_symbol", "train_imperative"])
 def test_training_and_a_checkpoint_in_a_fresh_process(
     guide: Any, records: tuple[Path, Path], fit: str

@@ -19,6 +19,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", CASES)
 def test_an_example_reaches_what_it_asserts(path: Path, tmp_path: Path) -> None:
     run = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=280)

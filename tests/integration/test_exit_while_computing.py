@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 #: a worker computes for seconds when the exit gives up on it
 PROGRAM = """
 import sys

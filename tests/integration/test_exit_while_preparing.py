@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 #: A daemon thread prepares a primitive per round: every shape is new.
 PROGRAM = """
 import sys, threading, time

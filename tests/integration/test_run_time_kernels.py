@@ -52,6 +52,7 @@ assert mx.runtime.Features().is_enabled("CUDA_RTC") and mx.runtime.Features().is
 """
 
 
+@pytest.mark.long
 @pytest.mark.timeout(280)
 @pytest.mark.skipif(cuda_emulator.COMPILER is None, reason="there is no g++, which builds the kernels")
 def test_launches(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> None:

@@ -90,6 +90,7 @@ SAID = {
 }
 
 
+@pytest.mark.long
 def test_mypy_knows_operators(python: Path, tmp_path: Path) -> None:
     said = checked(python, tmp_path)
     other = {line: said.get(line) for line, words in SAID.items() if words not in said.get(line, "")}

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 LAYERS = """
 import numpy as np
 from mx_core import cpu

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from testkit import allocations
-from testkit.fresh import IN_CI
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +15,7 @@ def counter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return allocations.build(tmp_path_factory.mktemp("counter"))
 
 
+@pytest.mark.long
 def test_every_native_entry(counter: Path) -> None:
     done = allocations.run(counter, "of_entries.py")
     assert done["ran"] > 80
@@ -27,12 +27,13 @@ def test_every_native_entry(counter: Path) -> None:
 TYPES = (
     "float32",
     "bfloat16",
-    pytest.param("int32", marks=IN_CI),
+    "int32",
     pytest.param("float64", marks=pytest.mark.slow),
     pytest.param("float16", marks=pytest.mark.slow),
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("applications", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_every_operator(counter: Path, dtype: str, applications: int) -> None:
@@ -41,6 +42,7 @@ def test_every_operator(counter: Path, dtype: str, applications: int) -> None:
     assert done["found"] == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_recurrent_stacks_on_a_team(counter: Path, dtype: str) -> None:
     done = allocations.run(counter, "of_teams.py", dtype)

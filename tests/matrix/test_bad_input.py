@@ -135,6 +135,7 @@ def test_inputs(name: str) -> None:
         check_types(case)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [applications.SEED])
 def test_contents(seed: int) -> None:
     """Of one application of each operator."""

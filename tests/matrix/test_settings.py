@@ -15,6 +15,8 @@ import pytest
 from mx_core import operators
 from testkit import applications, digests, fresh
 
+pytestmark = pytest.mark.long
+
 #: of the first input, about: enough for several threads in most kernels
 ELEMENTS = 1 << 15
 

@@ -112,6 +112,7 @@ def compare(what: str, array: NDArray, other: NDArray, is_random: bool) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [applications.SEED])
 def test_a_graph_computes_what_the_call_computes(seed: int) -> None:
     """One application of each operator."""

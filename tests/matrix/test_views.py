@@ -66,6 +66,7 @@ def check(name: str, number: int, dtype: str) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [applications.SEED])
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_parts_of_arrays(dtype: str, seed: int) -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from testkit import allocations
 
+pytestmark = pytest.mark.long
+
 #: how many allocations of each fail by default (nightly all of them), and the least share of them that is an error:
 #: caches, tags and names do without
 WORK = {

@@ -14,17 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from testkit.fresh import IN_CI, counted
+from testkit.fresh import counted
 from testkit.resumed_programs import PROGRAMS
+
+pytestmark = pytest.mark.long
 
 #: a program -> the folder and the lines of its whole training
 Trained = Callable[[str], tuple[Path, list[str]]]
 
 #: lines of a whole training: one per batch, and the digest
 LINES = 4 * 5 + 1
-#: those that each run tries
-FEW = ("module on two contexts", "gluon on two contexts, hybridised")
-SOME = [name if name in FEW else pytest.param(name, marks=IN_CI) for name in PROGRAMS]
 
 
 def start(program: str, folder: Path, period: int) -> subprocess.Popen[str]:
@@ -75,7 +74,7 @@ def curve(lines: list[str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kills", counted(2, 20))
-@pytest.mark.parametrize("program", SOME)
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_the_loss_curve_is_the_same(program: str, kills: int, tmp_path: Path, trained: Trained) -> None:
     rng = random.Random(f"{program} {kills}")
     _, expected = trained(program)
@@ -92,7 +91,7 @@ def test_the_loss_curve_is_the_same(program: str, kills: int, tmp_path: Path, tr
     assert whole(program, folder)[-1] == expected[-1]
 
 
-@pytest.mark.parametrize("program", SOME)
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_a_training_that_is_over_ends_again_as_it_ended(program: str, trained: Trained) -> None:
     folder, expected = trained(program)
     assert whole(program, folder) == expected[-1:]

@@ -8,6 +8,8 @@ import pytest
 from testkit.fresh import ENGINES, run
 from testkit.trained_networks import DIGEST, NAMES, NETWORK
 
+pytestmark = pytest.mark.long
+
 TRAINING = NETWORK + """
 mx.random.seed(7)
 np.random.seed(7)

@@ -98,6 +98,7 @@ def cases() -> list[object]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("work", "delay"), cases())
 def test_the_exit_code_is_the_programs(work: str, delay: float) -> None:
     done = run(HEAD + WORK[work] + END, delay, timeout=100)

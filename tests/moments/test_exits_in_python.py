@@ -10,6 +10,8 @@ import pytest
 
 from testkit.fresh import run
 
+pytestmark = pytest.mark.long
+
 HEAD = """
 import random, sys, threading, time
 import numpy as np

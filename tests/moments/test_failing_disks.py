@@ -16,6 +16,8 @@ import pytest
 from testkit.fresh import run
 from testkit.writers import WRITERS, WRITING
 
+pytestmark = pytest.mark.long
+
 #: stands before the C library's calls: after `allowed` of them on regular files one does what `mode` says
 FAILING = """
 #define _GNU_SOURCE

@@ -175,6 +175,7 @@ def test_the_child_goes_on_with_programs_that_other_threads_were_in(forks: int) 
     assert done.returncode == 0 and "all is well" in done.stdout, done.stderr + done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("forks", counted(3, 67))
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_the_child_works(situation: str, forks: int) -> None:

@@ -45,6 +45,7 @@ print(max(used() for _ in range(3)))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("failing", ["local", "kernel", "nobody", "operation"])
 def test_the_memory_comes_back(failing: str) -> None:
     done = run(PROGRAM, failing)

@@ -97,6 +97,7 @@ def test_arrays(kills: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert (done.returncode, done.stdout) == (0, "a.params\n"), done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kills", counted(6, 50))
 def test_checkpoints_with_states(kills: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -13,6 +13,8 @@ import pytest
 from testkit.fresh import run, sampled
 from testkit.writers import WRITERS, WRITING
 
+pytestmark = pytest.mark.long
+
 MEMORY = """
 import resource, sys
 import numpy as np

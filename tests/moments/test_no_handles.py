@@ -11,6 +11,8 @@ import pytest
 
 from testkit.fresh import run
 
+pytestmark = pytest.mark.long
+
 HEAD = """
 import os, resource, sys, tempfile
 import numpy as np

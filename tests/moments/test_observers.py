@@ -12,6 +12,8 @@ import pytest
 
 from testkit.fresh import run
 
+pytestmark = pytest.mark.long
+
 PROGRAM = """
 import gc, json, os, sys, tempfile
 import mx

@@ -15,6 +15,8 @@ import pytest
 from testkit.fresh import counted
 from testkit.trained_networks import DIGEST, NAMES, NETWORK
 
+pytestmark = pytest.mark.long
+
 EPOCHS = 5
 
 TRAINING = NETWORK + f"""

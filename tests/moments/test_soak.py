@@ -12,6 +12,8 @@ import pytest
 
 from testkit.fresh import run
 
+pytestmark = pytest.mark.long
+
 HEAD = """
 import gc, json, logging, os, resource, sys, tempfile
 import numpy as np

@@ -15,7 +15,7 @@ import mx_core
 from testkit import fresh
 from testkit.bad_plugins import BAD, FAILING, NATIVE, install
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 PROGRAM = """
 import io, numpy as np, mx

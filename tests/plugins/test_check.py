@@ -19,6 +19,7 @@ def check(name: str, timeout: float = 200, **environment: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.long
 def test_the_template_passes_with_and_without_a_gpu() -> None:
     pytest.importorskip("mx_example_operators")
     lines = check("example_operators")
@@ -34,6 +35,7 @@ def test_the_template_passes_with_and_without_a_gpu() -> None:
     assert all("/gpu/" in line for line in unchecked), unchecked
 
 
+@pytest.mark.long
 def test_optimizers_and_metrics_are_made_and_run() -> None:
     lines = check("train")
     assert "ok      optimizers 'adam': it updates a weight" in lines
@@ -42,11 +44,13 @@ def test_optimizers_and_metrics_are_made_and_run() -> None:
     assert [line.split("'")[1] for line in untested] == ["topkaccuracy", "perplexity"]
 
 
+@pytest.mark.long
 def test_stores_run_their_contract() -> None:
     lines = check("kvstore")
     assert "ok      kvstores 'local': pushpull gives the sum" in lines
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "name", [*(pytest.param(name, marks=pytest.mark.slow) for name in OURS[:6]), *OURS[6:]]
@@ -83,6 +87,7 @@ def gpus(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) 
     return fake_machine.Machine(tmp_path_factory, pytestconfig).environment
 
 
+@pytest.mark.long
 def test_plugins_for_gpus_pass_where_there_is_one(gpus: dict[str, str]) -> None:
     lines = check("operators_cuda", **gpus)
     assert "ok      devices 'gpu': arrays go there, are copied and come back" in lines
@@ -91,6 +96,7 @@ def test_plugins_for_gpus_pass_where_there_is_one(gpus: dict[str, str]) -> None:
     assert "ok      kernels 'moving_average/gpu/example_cuda': make can be imported" in lines
 
 
+@pytest.mark.long
 def test_plugins_pass_without_the_package_of_gpus() -> None:
     pytest.importorskip("mx_example_operators")
     lines = check("example_operators", MX_DISABLE_PLUGINS="operators_cuda")

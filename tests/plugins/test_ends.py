@@ -10,6 +10,8 @@ import pytest
 from testkit import fresh
 from testkit.bad_plugins import install, operators
 
+pytestmark = pytest.mark.long
+
 KEEPING = {
     "a_thread": "import threading, time\nthreading.Thread(target=lambda: time.sleep(1000)).start()\n",
     "a_hook": "import time\ndef mx_shutdown():\n    time.sleep(1000)\n",

@@ -33,6 +33,7 @@ PARTS = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("guide", PARTS)
 def test_they_pass(guide: str, tmp_path: Path) -> None:
     folder = shown(tmp_path, guide)
@@ -81,6 +82,7 @@ def mx_register_engines(registry):
 """
 
 
+@pytest.mark.long
 def test_an_engine_without_its_methods_is_one_failure(tmp_path: Path) -> None:
     install(tmp_path, BARE)
     done = fresh.mx("plugins", "check", "aaa", PYTHONPATH=str(tmp_path))

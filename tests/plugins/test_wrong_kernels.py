@@ -13,7 +13,7 @@ from testkit import fresh
 from testkit.bad_plugins import install
 from testkit.wrong_kernels import SAID, SOURCE, module
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(120)]
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,7 @@ def test_a_wrong_part_is_found(subject: str, output: str) -> None:
     assert any(SAID[subject] in part.partition("\n")[2][:2000] for part in failed), failed
 
 
+@pytest.mark.long
 def test_right_parts_pass(output: str) -> None:
     failed = [line for line in output.splitlines() if line.startswith("FAILED")]
     assert {line.split(": ")[0].removeprefix("FAILED  ") for line in failed} == set(SAID)

@@ -239,6 +239,7 @@ def sources() -> list[Path]:
     return sorted(p for p in ROOT.glob("p*s/*/src/**/*.py"))
 
 
+@pytest.mark.long
 def test_no_package_can_open_a_connection() -> None:
     network = {"socket", "socketserver", "ssl", "http", "urllib", "ftplib", "smtplib", "xmlrpc", "requests",
                "aiohttp", "httpx", "asyncio"}  # fmt: skip

@@ -44,6 +44,7 @@ def test_quotations_are_true(path: Path) -> None:
             assert found, f"{path.name}: not in {block['source']}:\n{block['text']}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", [g for g in GUIDES if script(g)], ids=lambda p: p.stem)
 def test_python_runs_from_top_to_bottom(path: Path, tmp_path: Path) -> None:
     code = script(path)

@@ -24,6 +24,7 @@ def in_state(rows: dict[str, migration.Name], state: str) -> dict[str, str]:
     return {name: row.note for name, row in rows.items() if row.state == state}
 
 
+@pytest.mark.long
 def test_every_name_of_mxnet_has_a_state(rows: dict[str, migration.Name]) -> None:
     recorded = sum(map(len, migration.names().values()))
     assert sum(len(group) for group in migration.states(ROOT).values()) == recorded > 2500
@@ -75,6 +76,7 @@ def test_parameters_that_are_not_taken_are_told() -> None:
     assert migration.deviations(ours, "data=None") == []
 
 
+@pytest.mark.long
 def test_the_page_names_every_group_and_every_absent_name() -> None:
     page = migration.page(migration.states(ROOT))
     for group, members in migration.names().items():
@@ -82,11 +84,13 @@ def test_the_page_names_every_group_and_every_absent_name() -> None:
         assert all(f"`{name}`" in page or f".{name}`" in page for name in members)
 
 
+@pytest.mark.long
 def test_modules_tell_of_every_absent_name() -> None:
     """`from generate import migration; migration.write_data(root)` in `docs` writes the file anew."""
     assert json.loads(migration.ABSENT.read_text()) == migration.absent(ROOT)
 
 
+@pytest.mark.long
 def test_the_command_tells_of_every_difference() -> None:
     """As above."""
     written = json.loads(migration.MIGRATION_NOTES.read_text())

@@ -163,6 +163,7 @@ def test_calls_of_an_example() -> None:
     assert found.settings(op) == "dim=1" and found.inputs == {"arg0": (2, 1), "arg1": (2, 1)}
 
 
+@pytest.mark.long
 def test_relatives_are_near() -> None:
     near = related.relatives(OPERATORS)
     assert "Deconvolution" in [op.name for op in near["Convolution"]]

@@ -32,6 +32,7 @@ def promised(block: str) -> list[str]:
     return [m[1].strip() for m in re.finditer(r"^print\(.*\)\s+# (.+)$", block, re.M)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", READMES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_examples_run(path: Path, tmp_path: Path) -> None:
     found = blocks(path)

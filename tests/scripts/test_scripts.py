@@ -26,6 +26,7 @@ def test_every_script_is_recorded() -> None:
     assert len(PRINTED) >= 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in PRINTED]
 )

@@ -18,9 +18,6 @@ ENGINES = [
     for workers in ("1", "2", "4")
 ]
 
-#: of tests that a developer's run leaves to continuous integration
-IN_CI = [] if os.environ.get("CI") else [pytest.mark.slow]
-
 
 def python(*arguments: object, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs Python with arguments and environment variables; a run that does not end is an error."""

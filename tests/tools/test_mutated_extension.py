@@ -31,6 +31,7 @@ TEST = "import doubled\ndef test_one():\n    assert doubled.twice(1) == 2\n"
 MARKS = '[tool.pytest.ini_options]\nmarkers = ["slow", "gpu", "install"]\n'
 
 
+@pytest.mark.long
 def test_a_changed_extension_is_tested_in_place_of_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

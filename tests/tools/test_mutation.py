@@ -62,6 +62,7 @@ def test_tests_that_cover_a_line_are_chosen_quick_ones_first(tmp_path: Path) -> 
         assert covering.choose(file, line, 60) == ["quick", "slow", "other"], "those of the file come first"
 
 
+@pytest.mark.long
 def test_a_copy_is_tested_in_place_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package, tests = tmp_path / "site" / "sample_package", tmp_path / "tests"
     for folder in (package, tests):
@@ -127,6 +128,7 @@ def test_mutants_of_cpp_change_code_only(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.long
 def test_every_kind_of_change_finds_a_place_in_the_engine() -> None:
     files = native.sources(distributions()["mx-engine"]) + native.sources(distributions()["mx-core"])
     found = {mutant.operator for threads in (False, True) for mutant in native.mutants(files, "1", threads)}

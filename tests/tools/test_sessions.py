@@ -16,9 +16,8 @@ import nox
 
 from tools.benchmarks import scripts
 from tools.distributions import distributions
-from tools.sessions import benchmark_folders, check_types, pytest_options
+from tools.sessions import DEFAULT, LONG, benchmark_folders, check_types, pytest_options
 
-MARKS = "not slow and not gpu"
 PARALLEL = ("-n", "3", "--dist", "worksteal")
 
 SOME_TESTS = """
@@ -26,6 +25,9 @@ import pytest
 
 def test_foo(): pass
 def test_bar(): pass
+
+@pytest.mark.long
+def test_foo_long(): pass
 
 @pytest.mark.slow
 def test_foo_slow(): pass
@@ -35,24 +37,25 @@ def test_foo_on_gpu(): pass
 """
 
 
-def test_a_choice_by_name_starts_no_slow_test(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("marks", "chosen"), [(DEFAULT, "test_foo"), (LONG, "test_foo_long")])
+def test_a_choice_by_name_starts_no_slow_test(marks: str, chosen: str, tmp_path: Path) -> None:
     path = tmp_path / "test_some.py"
     path.write_text(SOME_TESTS)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow: \n    gpu: \n")
-    options = pytest_options(["-k", "foo", "-n0", "-q", "--collect-only", path.name], MARKS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    long: \n    slow: \n    gpu: \n")
+    options = pytest_options(["-k", "foo", "-n0", "-q", "--collect-only", path.name], marks)
     command = [sys.executable, "-m", "pytest", *options]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert [line for line in done.stdout.splitlines() if "::" in line] == ["test_some.py::test_foo"]
+    assert [line for line in done.stdout.splitlines() if "::" in line] == [f"test_some.py::{chosen}"]
 
 
 @pytest.mark.parametrize("given", [[], ["-k", "foo"], ["packages/mx-io"], ["--maxfail=1"]])
 def test_slow_tests_are_left_out_unless_marks_are_given(given: list[str]) -> None:
-    assert pytest_options(given, MARKS) == [*PARALLEL, "-m", MARKS, *given]
+    assert pytest_options(given, DEFAULT) == [*PARALLEL, "-m", DEFAULT, *given]
 
 
 @pytest.mark.parametrize("given", [["-m", "slow"], ["-mslow", "packages"]])
 def test_marks_given_take_the_place_of_the_default(given: list[str]) -> None:
-    assert pytest_options(given, MARKS) == [*PARALLEL, *given]
+    assert pytest_options(given, DEFAULT) == [*PARALLEL, *given]
 
 
 class Recorder:
@@ -99,7 +102,7 @@ def test_a_folder_without_python_is_no_folder_of_benchmarks(tmp_path: Path) -> N
 
 
 def test_a_number_of_processes_given_takes_the_place_of_two() -> None:
-    assert pytest_options(["-n0"], MARKS) == ["--dist", "worksteal", "-m", MARKS, "-n0"]
+    assert pytest_options(["-n0"], DEFAULT) == ["--dist", "worksteal", "-m", DEFAULT, "-n0"]
 
 
 def test_another_distribution_takes_the_place_of_the_default() -> None:

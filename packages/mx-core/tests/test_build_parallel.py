@@ -51,6 +51,7 @@ def later(path: Path) -> None:
     os.utime(path, (ahead, ahead))
 
 
+@pytest.mark.long
 def test_only_what_changed_is_compiled_again(project: Path) -> None:
     first = build(project)
     assert set(first) == {"one", "two"}
@@ -99,6 +100,7 @@ def test_a_compiler_waits_for_a_slot(tmp_path: Path, monkeypatch: pytest.MonkeyP
     os.close(server)
 
 
+@pytest.mark.long
 def test_grouped_sources_are_one_unit_unless_the_compiler_is_ccache(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,6 +112,7 @@ def start(engine: mx_engine.Engine, state: State, step: Step, handles: list) -> 
         engine.push(lambda: state.apply(step), reads, writes, property=kind, **options)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("name", TYPES[:2])
 @settings(max_examples=40, deadline=None)

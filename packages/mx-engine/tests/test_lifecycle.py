@@ -193,6 +193,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pending", [0, 1, 20])
 @pytest.mark.parametrize("how", ["mx_engine.create(workers=2)", "services.engine()"])
 def test_fork(python: Python, how: str, pending: int) -> None:

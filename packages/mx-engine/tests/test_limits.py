@@ -151,6 +151,7 @@ def test_a_wait_in_which_a_handler_forks_ends_in_the_child(python: Python) -> No
     assert "do not exist here" in child and parent == "parent"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["kept.clear()", "kept[0](), kept[0](ValueError())"])
 @pytest.mark.parametrize("engine", ["mx_engine.create(workers=2)", "services.engine()"])
 def test_a_completion_of_the_parent_s_does_nothing_in_the_child(
@@ -186,6 +187,7 @@ def test_a_completion_of_the_parent_s_does_nothing_in_the_child(
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["mx_engine.create(workers=2)", "services.engine()"])
 @pytest.mark.parametrize("kind", ["TimeoutError", "SystemExit", "KeyboardInterrupt"])
 def test_what_a_handler_raises_while_a_fork_waits_is_the_program_s(

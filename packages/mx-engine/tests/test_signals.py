@@ -49,6 +49,7 @@ except {kind}:
 RINGS = "signal.raise_signal(signal.SIGUSR1); return ''"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["SystemExit", "Alarm", "KeyboardInterrupt", "GeneratorExit"])
 @pytest.mark.parametrize("handler", ["set", "once"])
 def test_it_is_raised_though_the_kernel_fails(kind: str, handler: str) -> None:
@@ -132,6 +133,7 @@ print(lost)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["SystemExit", "TimeoutError", "KeyboardInterrupt"])
 def test_none_is_lost_in_a_loop_of_failures(kind: str) -> None:
     done = run(LOOP.format(kind=kind), MXNET_ENGINE_TYPE="NaiveEngine")

@@ -406,6 +406,7 @@ def test_an_iteration_does_not_go_on_in_a_forked_process() -> None:
     assert len(list(batches)) == 3
 
 
+@pytest.mark.long
 def test_what_samples_print_is_written() -> None:
     program = """
         from mx_gluon.data import DataLoader, Dataset

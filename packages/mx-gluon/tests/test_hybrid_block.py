@@ -367,6 +367,7 @@ class TestObservedOperators:
 
 
 class TestThreads:
+    @pytest.mark.long
     @pytest.mark.parametrize("hybrid", [False, True])
     def test_first_call_may_come_from_many_at_once(self, hybrid: bool) -> None:
         interval = sys.getswitchinterval()

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mx_gluon import HybridBlock, SymbolBlock, nn
 from mx_ndarray import autograd, nd
+
+pytestmark = pytest.mark.long
 
 LAYERS: dict[str, Callable[[], HybridBlock]] = {
     "dense": lambda: nn.Dense(3),

@@ -90,6 +90,7 @@ def test_every_transform_has_a_case() -> None:
     assert {name for name in transforms.__all__ if f"T.{name}(" not in told} == random_only
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "case",
     [

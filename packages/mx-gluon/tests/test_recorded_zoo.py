@@ -72,6 +72,7 @@ def test_networks_of_other_sizes(expression: str) -> None:
     assert described(shaped(eval(expression), 64)) == RECORD["others"][expression]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("expression", RECORD["computed"])
 def test_outputs(expression: str, tmp_path: Path) -> None:
     net = eval(expression)

@@ -191,6 +191,7 @@ def test_truncated_images_are_refused(extension):
             codecs.decode(data[:length])
 
 
+@pytest.mark.long
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("extension", [".jpg", ".png", ".bmp", ".npy"])
 def test_mutated_images_give_pixels_or_an_error(extension):

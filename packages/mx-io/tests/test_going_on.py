@@ -95,6 +95,7 @@ def read(source: Any, epochs: int) -> list[list[Any]]:
 NAMES = list(iterators(Path()))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_interrupted_epochs_go_on_at_the_exact_record(files, name):
     """Of eleven iterators, ten epochs each; the state goes through a file where it can."""

@@ -61,6 +61,7 @@ def test_batches_are_those_of_cpu_memory(dtype, round_batch):
         plain.reset()
 
 
+@pytest.mark.long
 def test_memory_is_of_the_storage_manager_bounded_and_given_back():
     place, size = cpu_pinned(3), 4 * 4 * 3 * 6 * 5
 

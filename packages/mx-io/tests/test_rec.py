@@ -45,6 +45,7 @@ def written(payloads: list[bytes]) -> str:
     return path
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(PAYLOADS, st.integers(1, 9))
 def test_every_record_is_in_exactly_one_part(payloads, parts):
@@ -59,6 +60,7 @@ def test_every_record_is_in_exactly_one_part(payloads, parts):
         path.unlink()
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(PAYLOADS.filter(bool), st.data())
 def test_every_record_that_is_untouched_is_found(payloads, data):

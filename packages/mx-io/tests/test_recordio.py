@@ -76,6 +76,7 @@ def test_writing_the_golden_records_gives_the_golden_files(tmp_path):
         assert (tmp_path / name).read_bytes() == (DATA / name).read_bytes()
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(records=st.lists(payloads, max_size=6), parts=st.integers(1, 5))
 def test_round_trip_whole_batched_and_in_parts(tmp_path_factory, records, parts):

@@ -27,6 +27,7 @@ def compressed(compression: Compression, gradient: Any, residual: Any) -> Any:
     return codes
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(["2bit", "1bit"]),

@@ -120,6 +120,7 @@ def summed(terms: list[Any]) -> Any:
 TYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
 def test_sums_have_the_bits_of_sums_in_the_order_of_ranks(make: Make, workers: int) -> None:
     random = np.random.default_rng(workers)

@@ -63,6 +63,7 @@ def test_a_chain_of_operators_waits_for_what_it_reads(device: Context) -> None:
     np.testing.assert_allclose(x.asnumpy(), expected, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_memory_goes_back_when_the_stream_has_passed(device: Context, accelerator: Any) -> None:
     waitall()
     gc.collect()

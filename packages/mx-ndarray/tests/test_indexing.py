@@ -20,6 +20,7 @@ def source(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_basic_reads_agree_with_numpy(data: st.DataObject) -> None:
@@ -63,6 +64,7 @@ def test_numbers_are_written_into_parts_with_gaps_while_recording() -> None:
     assert other.grad.asnumpy().tolist() == [[3] * 4] * 3
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_basic_writes_agree_with_numpy(data: st.DataObject) -> None:
@@ -80,6 +82,7 @@ def test_basic_writes_agree_with_numpy(data: st.DataObject) -> None:
     np.testing.assert_array_equal(array.asnumpy(), host)
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_advanced_reads_and_writes_agree_with_numpy(data: st.DataObject) -> None:

@@ -43,6 +43,7 @@ assert received == sent == 1000, (received, sent)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("work", "latest"),
     [

@@ -24,6 +24,7 @@ def drawn() -> list[Any]:
     return [array.asnumpy().tolist() for array in eval(DRAWS)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "seeds", [[], [(7, "all")], [(7, "all"), (3, cpu(2))], [(3, cpu(2)), (7, "all")], [(3, cpu())]]
 )

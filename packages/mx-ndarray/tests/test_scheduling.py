@@ -35,6 +35,7 @@ def test_what_is_no_priority(wrong: Any) -> None:
         mx_ndarray.priority(wrong)
 
 
+@pytest.mark.long
 def test_a_wait_ends_while_another_thread_keeps_writing() -> None:
     """It waits for what was pushed before it, not for what comes between two looks for signals."""
     factor, written = nd.ones((150, 150)), nd.zeros((150, 150))
@@ -85,6 +86,7 @@ def test_a_scalar_is_of_the_moment_of_the_call(open_gate: threading.Event) -> No
     assert read_before_others_write(1, cpu(), open_gate, nd.NDArray.asscalar) == 7
 
 
+@pytest.mark.long
 def test_a_read_from_a_device_is_of_the_moment_of_the_call(
     device: Context, open_gate: threading.Event
 ) -> None:

@@ -106,6 +106,7 @@ def test_a_missing_engine_is_named() -> None:
     assert "NoSuchEngine" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(90)
 def test_forks_beside_busy_threads() -> None:
     code = """
@@ -131,6 +132,7 @@ print("forked")
     assert run(code).stdout.split() == ["forked"]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(90)
 def test_exit_with_busy_daemon_threads_is_clean() -> None:
     code = """
@@ -176,6 +178,7 @@ lingers.cycle = lingers
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.timeout(90)
 def test_a_daemon_thread_inside_our_python_during_finalisation_is_harmless() -> None:
     code = """
@@ -225,6 +228,7 @@ assert found == [1] * 4
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("attempt", range(4))
 def test_threads_may_read_their_first_numbers_together(attempt: int) -> None:
     done = fresh.run(FIRST_READS, timeout=30)

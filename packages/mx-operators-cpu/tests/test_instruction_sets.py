@@ -38,6 +38,7 @@ def _sweep(settings: dict[str, str], seed: int, count: int) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["all", "avx2", "sse"])
 def test_a_sample_of_calls(name: str) -> None:
     result = _sweep(SETS[name], 1, 60)
@@ -53,6 +54,7 @@ def test_many_calls(name: str, seed: int) -> None:
     assert " 0 wrong" in result, result
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in ("avx2", "baseline") if name != native.instruction_set()])
 def test_functions_are_accurate(name: str) -> None:
     """In instruction sets other than this process's, in which the file is run by itself."""
@@ -87,6 +89,7 @@ print(hash(y.tobytes()))
 """
 
 
+@pytest.mark.long
 def test_each_instruction_set_has_functions_of_its_own() -> None:
     """They add in another order, with other roundings."""
     found = []

@@ -67,6 +67,7 @@ def test_a_machine_without_a_gpu_is_told_so(monkeypatch: pytest.MonkeyPatch) -> 
         confirm.main([])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "wanted",
     [["tests: plans"], pytest.param(["tests: plans", "bias float16"], marks=pytest.mark.slow)],

@@ -220,6 +220,7 @@ def shape_lists(draw: st.DrawFn, count: int) -> list[tuple[int, ...]]:
     ]
 
 
+@pytest.mark.long
 @settings(
     max_examples=25 if os.environ.get("CI") else 12, derandomize=True,
     deadline=None, suppress_health_check=list(HealthCheck),

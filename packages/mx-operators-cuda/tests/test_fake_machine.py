@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from testkit.fake_machine import Machine
-from testkit.fresh import IN_CI
 
 needs_arrays = pytest.mark.skipif(find_spec("mx_ndarray") is None, reason="mx-ndarray is not installed")
 needs_gluon = pytest.mark.skipif(find_spec("mx_gluon") is None, reason="mx-gluon is not installed")
@@ -17,35 +16,46 @@ needs_stores = pytest.mark.skipif(find_spec("mx_kvstore") is None, reason="mx-kv
 needs_graphs = pytest.mark.skipif(find_spec("mx_symbol") is None, reason="mx-symbol is not installed")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("delay", ["300", pytest.param("0", marks=IN_CI)], ids=["late", "prompt"])
+@pytest.mark.parametrize("delay", ["300", "0"], ids=["late", "prompt"])
 @pytest.mark.parametrize("name", ["plans", "memory", pytest.param("arrays", marks=needs_arrays)])
 def test_on_gpu(name: str, delay: str, machine: Machine) -> None:
     machine.check(name, FAKE_CUDA_DELAY=delay)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "name",
-    ["operators", "layers", "indices", "losses", "recurrent", *(
-        pytest.param(name, marks=IN_CI) for name in ("arithmetic", "detectors", "samplers", "vision"))],
-)  # fmt: skip
+    [
+        "operators",
+        "layers",
+        "indices",
+        "losses",
+        "recurrent",
+        "arithmetic",
+        "detectors",
+        "samplers",
+        "vision",
+    ],
+)
 def test_operators(name: str, machine: Machine) -> None:
     machine.check(name)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "refuses", ["", *(pytest.param(what, marks=IN_CI) for what in ("bias,add", "w", "all"))]
-)
+@pytest.mark.parametrize("refuses", ["", "bias,add", "w", "all"])
 def test_convolutions_by_cudnn(refuses: str, machine: Machine, tmp_path: Path) -> None:
     cudnn = machine.environment["FAKE_CUDNN"]
     log = str(tmp_path / "log")
     machine.check("convolutions", MX_CUDNN=cudnn, FAKE_CUDNN_REFUSES=refuses, FAKE_CUDNN_LOG=log)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("refuses", ["", pytest.param("norm", marks=IN_CI)])
+@pytest.mark.parametrize("refuses", ["", "norm"])
 def test_normalizations_by_cudnn(refuses: str, machine: Machine, tmp_path: Path) -> None:
     cudnn = machine.environment["FAKE_CUDNN"]
     log = str(tmp_path / "log")
@@ -72,18 +82,21 @@ def test_every_type_and_case(name: str, machine: Machine) -> None:
     machine.check(name, timeout=1800, FAKE_SWEEP="1")
 
 
+@pytest.mark.long
 @needs_arrays
 @pytest.mark.timeout(600)
 def test_code_in_python(machine: Machine) -> None:
     machine.check("python_code", FAKE_CUDA_DELAY="200")
 
 
+@pytest.mark.long
 @needs_arrays
 @pytest.mark.timeout(600)
 def test_kernels_of_programs(machine: Machine) -> None:
     machine.check("user_kernels", FAKE_CUDA_DELAY="200")
 
 
+@pytest.mark.long
 @needs_stores
 @pytest.mark.timeout(600)
 def test_stores(machine: Machine) -> None:
@@ -103,18 +116,21 @@ def test_blocks(machine: Machine) -> None:
     machine.check("blocks")
 
 
+@pytest.mark.long
 @needs_gluon
 @pytest.mark.timeout(600)
 def test_mixed_precision(machine: Machine) -> None:
     machine.check("mixed_precision", MX_CUDNN=machine.environment["FAKE_CUDNN"])
 
 
+@pytest.mark.long
 @needs_gluon
 @pytest.mark.timeout(600)
 def test_captured_steps(machine: Machine) -> None:
     machine.check("captured", FAKE_CUDA_DELAY="100")
 
 
+@pytest.mark.long
 @needs_graphs
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("switched", ["on", "off"])
@@ -125,6 +141,7 @@ def test_products_with_epilogues(switched: str, machine: Machine, tmp_path: Path
         machine.check("epilogues", MX_CUBLASLT="off")
 
 
+@pytest.mark.long
 @needs_graphs
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ["graphs", "networks"])
@@ -132,16 +149,18 @@ def test_graphs(name: str, machine: Machine) -> None:
     machine.check(name, FAKE_CUDA_DELAY="200" if name == "graphs" else "0")
 
 
+@pytest.mark.long
 @needs_graphs
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("refuses", ["", pytest.param("epilogue", marks=IN_CI)])
+@pytest.mark.parametrize("refuses", ["", "epilogue"])
 def test_fused_convolutions(refuses: str, machine: Machine, tmp_path: Path) -> None:
     cudnn, log = machine.environment["FAKE_CUDNN"], str(tmp_path / "log")
     machine.check("fused_convolutions", MX_CUDNN=cudnn, FAKE_CUDNN_REFUSES=refuses, FAKE_CUDNN_LOG=log)
 
 
+@pytest.mark.long
 @needs_graphs
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", [pytest.param("networks", marks=IN_CI)])
+@pytest.mark.parametrize("name", ["networks"])
 def test_graphs_by_cudnn(name: str, machine: Machine) -> None:
     machine.check(name, MX_CUDNN=machine.environment["FAKE_CUDNN"])

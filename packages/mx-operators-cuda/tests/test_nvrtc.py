@@ -36,6 +36,7 @@ def check_cubin(code: bytes, name: str) -> None:
     assert f".text.{name}\0".encode() in code
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code", [0, 1, 4, 6], ids=dtypes.name)
 def test_every_opcode(code: int, nvrtc: Any) -> None:
     opcodes = list(Opcode)
@@ -51,6 +52,7 @@ def test_every_opcode(code: int, nvrtc: Any) -> None:
         assert "warning" not in made.log
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", EVERY, ids=dtypes.name)
 def test_every_element_type(target: int, nvrtc: Any) -> None:
     """From each type to `target`, flat (with vectors) and broadcast."""
@@ -62,6 +64,7 @@ def test_every_element_type(target: int, nvrtc: Any) -> None:
         check_cubin(nvrtc.compile_kernel(source.text, "types").code, "types")
 
 
+@pytest.mark.long
 def test_ptx_moves_16_bytes_at_once_and_spills_nothing(nvrtc: Any) -> None:
     for name, sample in ledger.samples().items():
         for launch in sample.launches:

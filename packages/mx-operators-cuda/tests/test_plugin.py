@@ -76,6 +76,7 @@ def test_operators_without_a_kernel_name_themselves() -> None:
     assert len(ours & set(lines)) > 500
 
 
+@pytest.mark.long
 def test_every_elementwise_operator_has_a_kernel(nvrtc: object) -> None:
     """Each operator that is an expression is generated; a sample of them is compiled."""
     from mx_core.operator.simple import Elementwise

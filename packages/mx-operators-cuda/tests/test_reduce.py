@@ -16,7 +16,6 @@ from mx_core.operator.declaration import ReferenceContext
 from mx_operators_cuda import reduce
 from mx_operators_cuda.codegen.reduction import runs_of
 from mx_operators_cuda.launch import Kind
-from testkit.fresh import IN_CI
 
 SHAPES = (
     ((4, 5, 6), (1,)), ((4, 5, 6), (0, 2)), ((7, 70), (1,)), ((70, 7), (0,)), ((3, 2, 40), (0, 2)), ((9,), (0,)),
@@ -53,7 +52,7 @@ def reference(name: str, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [*((name, dtype) for name in (*reduce.REDUCTIONS, "norm1", "norm2") for dtype in ("float32", "float16")),
-     *(pytest.param(name, "float64", marks=IN_CI) for name in (*reduce.REDUCTIONS, "norm1", "norm2")),
+     *(pytest.param(name, "float64", marks=pytest.mark.long) for name in (*reduce.REDUCTIONS, "norm1", "norm2")),
      *((name, "int32") for name in ("sum", "prod", "max", "min"))],
 )  # fmt: skip
 def test_numbers(name: str, dtype: str, emulator: Any) -> None:
@@ -115,6 +114,7 @@ def test_runs_walk_the_same_elements(shape: list[int], data: st.DataObject) -> N
     assert all(a is not b for a, b in zip(runs.reduced, runs.reduced[1:], strict=False))
 
 
+@pytest.mark.long
 def test_nvrtc_compiles_each_form(nvrtc: Any) -> None:
     for shape, axes in SHAPES:
         for code in (0, 2, 6):

@@ -96,6 +96,7 @@ def test_integers_are_not_folded() -> None:
         folds.launches("x", Rows.along((2, 3), 1), [x], [], (), None, lambda *values: values[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_rows_compile(dtype: str, nvrtc: Any) -> None:
     for where in (Rows.along((64, 1000), 1), Rows.of((64, 64, 112, 112), 1)):

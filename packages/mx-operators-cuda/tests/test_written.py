@@ -194,6 +194,7 @@ def functions(sources: list[Launch]) -> dict[str, Launch]:
     return {launch.source.name: launch for launch in sources if ".cuh" in launch.source.text}
 
 
+@pytest.mark.long
 def test_written_kernels_compile(nvrtc: Any) -> None:
     """Those with shared memory, many registers, or structs that must stay in registers; the others in a slow test."""
     made = {}

@@ -244,6 +244,7 @@ def test_release_reaches_the_caches_of_other_threads() -> None:
     thread.join(10)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_can_allocate_while_others_did() -> None:
@@ -273,6 +274,7 @@ def test_a_forked_child_can_allocate_while_others_did() -> None:
             thread.join(10)
 
 
+@pytest.mark.long
 def test_the_service_is_the_pooled_manager() -> None:
     assert isinstance(services.storage("cpu"), StorageManager)
     code = "from mx_core import services; print(services.storage('cpu').name)"
@@ -301,6 +303,7 @@ def test_an_unknown_pool_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         chosen()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("variables", "said"),
     [

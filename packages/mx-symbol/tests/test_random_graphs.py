@@ -94,6 +94,7 @@ CHOICES = st.tuples(
 )  # fmt: skip
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(CHOICES)
 def test_what_is_optimised_and_planned_computes_what_nodes_one_by_one_compute(drawn):

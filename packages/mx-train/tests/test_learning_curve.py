@@ -31,6 +31,7 @@ def test_values_by_the_number_of_batches() -> None:
     assert losses[1] < losses[0]
 
 
+@pytest.mark.long
 def test_numbers_and_pictures_in_files(tmp_path: Path) -> None:
     curve = trained(1)
     curve.save(tmp_path / "curve.csv")

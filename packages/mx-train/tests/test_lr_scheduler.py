@@ -99,6 +99,7 @@ def loop_of_mxnet(schedule: lrs.FactorScheduler, num_update: int) -> float:
     return rate
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("step", "factor"), [(1, 0.9999), (1, 0.999999), (3, 0.9999999), (7, 0.97)])
 def test_many_steps_at_once_have_the_bits_of_single_ones(step: int, factor: float) -> None:
     at_once, single = (lrs.FactorScheduler(step, factor, base_lr=0.3) for _ in range(2))
@@ -150,6 +151,7 @@ def test_a_saved_count_of_any_size_takes_no_time(factor: float, step: float) -> 
     assert time.process_time() - start < 1, "MXNet's loop needs minutes to centuries"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [2, 2.5])
 def test_a_power_stands_for_more_steps_than_a_loop_can_make(step: float) -> None:
     schedule = lrs.FactorScheduler(step, 1 - 1e-8, base_lr=0.1)

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("mx_operators_cpu")
 
 #: products of oneDNN let the stack pointer point into the heap, where a handler that goes on there would write

@@ -124,6 +124,7 @@ assert set(sys.modules) == before, set(sys.modules) - before
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
+@pytest.mark.long
 def test_threads_import_modules_at_once() -> None:
     code = """
 import mx, threading
@@ -332,6 +333,7 @@ def test_what_a_plugin_brings_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert mx.io.LibSVMIter is dict
 
 
+@pytest.mark.long
 def test_names_of_arrays_that_the_graphs_have() -> None:
     import mx
     import mx_symbol

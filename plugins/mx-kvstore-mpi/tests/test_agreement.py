@@ -63,6 +63,7 @@ else:
 """
 
 
+@pytest.mark.long
 def test_no_call_overtakes_another_one_of_its_key_and_optimizers_are_compared(start: Any) -> None:
     job = start(f"SIZE = 900\n{OVERTAKING}", 2, "--deadline", "20")
     job.wait()

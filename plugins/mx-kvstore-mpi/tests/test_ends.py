@@ -39,6 +39,7 @@ if store.rank == 0:
 """
 
 
+@pytest.mark.long
 def test_waits_for_a_server_do_not_need_a_worker_that_has_ended(start: Any, tmp_path: Path) -> None:
     job = start(ASYNC, 2, "-s", "1", "--deadline", "60")
     job.wait_for("worker 1 has ended")
@@ -71,6 +72,7 @@ if store.rank == 0:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("servers", ["1", pytest.param("0", marks=pytest.mark.slow)])
 def test_a_worker_may_go_on_after_the_others_for_longer_than_the_deadline(start: Any, servers: str) -> None:
     job = start(EARLY, 2, "-s", servers)

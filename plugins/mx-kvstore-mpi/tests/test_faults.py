@@ -87,6 +87,7 @@ def check_survivors(job: Any, ranks: set[int], since: float) -> None:
         assert float(at) - since < LIMIT, job.text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("workers", "victim"), [(2, "worker 1"), pytest.param(3, "worker 0", marks=pytest.mark.slow)]
 )
@@ -149,6 +150,7 @@ def test_a_process_that_is_stopped_for_a_moment_is_waited_for(start: Any, server
     assert "a wrong sum" not in job.text and "no sign of life" not in job.text, job.text
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_everything(start: Any, gone: Any) -> None:
     job = start(
         LOOP.replace(
@@ -184,6 +186,7 @@ for turn in range(2):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("servers", ["0", pytest.param("1", marks=pytest.mark.slow)])
 def test_an_interrupted_barrier_ends_the_job(start: Any, servers: str) -> None:
     job = start(INTERRUPTED, 2, "-s", servers, "--deadline", "60")
@@ -221,6 +224,7 @@ def test_nothing_listens_beyond_this_machine_or_outlives_a_killed_launcher(
     gone(found)
 
 
+@pytest.mark.long
 def test_nothing_is_left_of_workers_that_are_killed_while_mpi_begins(start: Any) -> None:
     """They have shared memory by then, and have not removed its name."""
     program = """
@@ -244,6 +248,7 @@ mx.kv.create("dist_sync")
     assert not list(filter(os.path.exists, names)), job.text
 
 
+@pytest.mark.long
 def test_a_failing_program_ends_the_job(start: Any) -> None:
     program = """
 import mx
@@ -298,6 +303,7 @@ else:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("case", "kind", "words"),
     [
@@ -330,6 +336,7 @@ def test_without_a_launcher_it_says_what_to_type(start: Any) -> None:
     job.wait_for("type `mx launch -n 2 python train.py`, or `mpiexec -n 2 python train.py`")
 
 
+@pytest.mark.long
 def test_mpiexec_starts_workers_too(start: Any) -> None:
     import sys
 

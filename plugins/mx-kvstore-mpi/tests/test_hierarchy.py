@@ -103,6 +103,7 @@ def on_hosts(program: str, hosts: int, by_hosts: bool = True) -> str:
     return f"HOSTS, BY_HOSTS = {hosts}, {by_hosts}\n{ON_HOSTS}{program}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize(
     ("workers", "hosts"),
@@ -144,6 +145,7 @@ except mx.MXNetError as error:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lost", "how", "size"),
     [

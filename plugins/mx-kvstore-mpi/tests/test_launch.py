@@ -157,6 +157,7 @@ def test_a_file_for_python_is_told_how_it_starts(path: str, tmp_path: Path) -> N
     ), done.stderr
 
 
+@pytest.mark.long
 def test_mxnet_s_launcher_starts_jobs_too(start: Any, tmp_path: Path) -> None:
     """Every process runs the program, and DMLC_ROLE says what it is."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -199,6 +200,7 @@ def test_a_second_scheduler_leaves_the_first_one_alone(start: Any, tmp_path: Pat
     assert worker.wait(40) == 0 and first.wait(40) == 0, (worker.text, first.text)
 
 
+@pytest.mark.long
 def test_checks_of_the_plug_in_find_nothing_wrong() -> None:
     """What needs a launcher is told as not checked."""
     done = subprocess.run([*MX, "plugins", "check", "kvstore_mpi"], capture_output=True, text=True)
@@ -215,6 +217,7 @@ exec unshare --uts sh -c 'hostname "$0" && exec sh -s' "$1"
 """
 
 
+@pytest.mark.long
 def test_processes_on_several_hosts(start: Any, tmp_path: Path) -> None:
     if subprocess.run(["unshare", "--uts", "true"], capture_output=True).returncode != 0:
         pytest.skip("names of hosts need the right to make namespaces")
@@ -275,6 +278,7 @@ print("every example once")
 """
 
 
+@pytest.mark.long
 def test_iterators_take_their_part_by_rank(start: Any) -> None:
     job = start(PARTS, 3)
     assert job.wait() == 0, job.text

@@ -178,6 +178,7 @@ def test_the_interface_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
         own_address("10.0.0.1")
 
 
+@pytest.mark.long
 def test_an_interface_that_is_not_there_ends_the_job(start: Any) -> None:
     job = start("import mx\nmx.kv.create('dist_sync')", 2, MX_KVSTORE_INTERFACE="none9", **BY_TCP)
     assert job.wait() != 0
@@ -206,6 +207,7 @@ print("summed", store.rank)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fails", [False, True])
 def test_where_one_worker_is_not_connected_all_use_mpi(start: Any, fails: bool) -> None:
     job = start(f"FAILS = {fails}\n{SUMS}", 2, **BY_TCP)
@@ -231,6 +233,7 @@ except mx.MXNetError as error:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("workers", "how", "size"),
     [

@@ -67,6 +67,7 @@ def test_a_file_is_that_of_a_neighbour_only_if_it_is_like_the_own_one(tmp_path: 
         os.close(file)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [2, 3])
 def test_large_arrays_are_added_where_they_lie(start: Any, workers: int) -> None:
     job = start(PROGRAM, workers)
@@ -75,6 +76,7 @@ def test_large_arrays_are_added_where_they_lie(start: Any, workers: int) -> None
     assert job.text.count("shared") == workers
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "more",
     [{"MX_KVSTORE_SHARED_MEMORY": "0"}, {"MXNET_CPU_MEM_POOL_TYPE": "Naive"}],

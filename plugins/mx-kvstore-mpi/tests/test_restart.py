@@ -111,6 +111,7 @@ def check(start: Any, tmp_path: Path, program: str, servers: int, kills: int) ->
     assert len(steps) == 1 and steps != {0}, last.text
 
 
+@pytest.mark.long
 def test_a_job_that_is_started_again_has_the_same_result(start: Any, tmp_path: Path) -> None:
     check(start, tmp_path, MODULE, 0, 1)
 

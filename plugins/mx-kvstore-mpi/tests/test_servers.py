@@ -46,6 +46,7 @@ assert not failed and len(names) > 8
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("workers", "servers"),
     [(2, 2), pytest.param(1, 1, marks=pytest.mark.slow), pytest.param(4, 3, marks=pytest.mark.slow)],
@@ -110,6 +111,7 @@ print("exact", store)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", ["100", "1000000"])
 def test_sums_and_updates_of_servers(start: Any, step: str) -> None:
     told = {"MXNET_KVSTORE_BIGARRAY_BOUND": "500", "MXNET_KVSTORE_SLICE_THRESHOLD": step}
@@ -155,6 +157,7 @@ print("converged", store.type)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", ["4", pytest.param("40000", marks=pytest.mark.slow)])
 def test_asynchronous_pushes_converge(start: Any, step: str) -> None:
     job = start(ASYNC, 2, "-s", "1", MXNET_KVSTORE_SLICE_THRESHOLD=step)
@@ -162,6 +165,7 @@ def test_asynchronous_pushes_converge(start: Any, step: str) -> None:
     job.wait_for("converged dist_async", 2)
 
 
+@pytest.mark.long
 def test_asynchronous_stores_need_servers(start: Any) -> None:
     job = start("import mx; mx.kv.create('dist_async')", 1)
     assert job.wait() == 1
@@ -184,6 +188,7 @@ print("all keys")
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("servers", ["0", "1"])
 def test_workers_may_push_in_different_orders(start: Any, servers: str) -> None:
     job = start(ORDERS, 2, "-s", servers, "--deadline", "20")
@@ -208,6 +213,7 @@ store.barrier()
 """
 
 
+@pytest.mark.long
 def test_workers_with_other_slices_are_refused(start: Any) -> None:
     job = start(SLICES, 2, "-s", "1", "--deadline", "60")
     words = "key 'a': values travel in slices of 100 elements for worker 0, of 101 for worker 1"
@@ -227,6 +233,7 @@ except mx.MXNetError as error:
 """
 
 
+@pytest.mark.long
 def test_first_values_of_other_shapes_are_refused(start: Any) -> None:
     job = start(TRANSPOSED, 2, "-s", "1", "--deadline", "60")
     words = (
@@ -236,6 +243,7 @@ def test_first_values_of_other_shapes_are_refused(start: Any) -> None:
     assert job.wait(40) != 0
 
 
+@pytest.mark.long
 def test_a_wrong_setting_is_told_at_once(start: Any) -> None:
     job = start("import mx; mx.kv.create('dist_sync')", 2, MX_KVSTORE_TRANSPORT="rdma")
     job.wait_for(r"\[MX_KVSTORE_TRANSPORT\] expected tcp or mpi, got 'rdma'", 2)
@@ -259,6 +267,7 @@ except mx.MXNetError as error:
 """
 
 
+@pytest.mark.long
 def test_a_killed_server_is_named(start: Any, gone: Any) -> None:
     job = start(LOOP, 2, "-s", "1")
     found = [int(pid) for pid, _ in job.wait_for(r"pid (\d+) of (\d)", 2)]
@@ -345,6 +354,7 @@ if store.rank == 0:
 """
 
 
+@pytest.mark.long
 def test_rates_are_told_and_refused_pushes_change_nothing(start: Any) -> None:
     job = start(RATES, 2, "-s", "1", "--deadline", "60")
     job.wait_for("rates", 2)
@@ -371,6 +381,7 @@ except mx.MXNetError as error:
 """
 
 
+@pytest.mark.long
 def test_workers_of_which_one_compresses_asynchronously_are_refused(start: Any) -> None:
     job = start(APART, 2, "-s", "1", "--deadline", "60")
     words = r"worker 0: set_gradient_compression \(2bit with threshold 0.5\); worker 1: set_optimizer"
@@ -404,6 +415,7 @@ if store.rank == 0:
 """
 
 
+@pytest.mark.long
 def test_servers_are_profiled(start: Any, tmp_path: Path) -> None:
     job = start(PROFILED, 2, "-s", "1")
     assert job.wait() == 0, job.text

@@ -33,6 +33,7 @@ assert not failed and len(names) > 8
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("workers", "name"), [(1, "dist_sync"), (2, "dist_device_sync"), (4, "dist_sync")])
 def test_contract(start: Any, workers: int, name: str) -> None:
     job = start(f"NAME = {name!r}\n{CONTRACT}", workers)
@@ -72,6 +73,7 @@ print("exact", store)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("workers", "memory"), [(3, "1"), pytest.param(3, "0", marks=pytest.mark.slow)])
 def test_sums_are_exact(start: Any, workers: int, memory: str) -> None:
     job = start(f"ROUNDS = 150\n{SUMS}", workers, MX_KVSTORE_SHARED_MEMORY=memory)
@@ -126,6 +128,7 @@ print("bits", digest.hexdigest())
 """
 
 
+@pytest.mark.long
 def test_sums_have_the_same_bits_in_every_run(start: Any) -> None:
     """In shared memory and by MPI."""
     found = set()
@@ -154,6 +157,7 @@ store.barrier()
 """
 
 
+@pytest.mark.long
 def test_forms_of_arrays_may_be_mixed_in_a_call(start: Any) -> None:
     """One array of the value's type, one target of another type, and two devices."""
     job = start(FORMS, 2)

@@ -65,6 +65,7 @@ for name in {SAME + DEEPER!r}:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("top", ["mx", "mxnet"])
 def test_files_of_packages_are_the_packages(top: str) -> None:
     code = f"""
@@ -87,6 +88,7 @@ def test_files_of_packages_are_attributes_too(top: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("top", ["mx", "mxnet"])
 def test_star_imports_take_what_is_public(top: str) -> None:
     code = f"""

@@ -60,6 +60,7 @@ NEVER = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("body", "last"),
     [
@@ -124,6 +125,7 @@ def reference(self, p, inputs, ctx):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("base", "body", "said"),
     [
@@ -161,6 +163,7 @@ def test_check_finds_what_is_wrong_with_a_declaration(mx, site, base, body, said
     assert "fake_mx_acme_acme.py:" in failed or "gradient of" in failed or "outptu" in failed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "body",
     [
@@ -200,6 +203,7 @@ ELEMENTWISE = """
 """
 
 
+@pytest.mark.long
 def test_check_calls_hooks_that_answer(mx, site):
     site.add("acme", ELEMENTWISE)
     site.add("good", EVENTS.format(diagnostics="{'port': '1'}", selection="return candidates[-1]"))
@@ -240,6 +244,7 @@ ENDLESS = """
 """
 
 
+@pytest.mark.long
 def test_a_check_that_does_not_end_is_told_while_it_runs_and_ends_at_the_limit(mx, site, monkeypatch):
     monkeypatch.setattr(guard, "_SILENCE", 0.5)
     site.add("acme", ENDLESS)
@@ -270,6 +275,7 @@ TYPES = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("of_reference", "of_kernel", "said"),
     [

@@ -12,7 +12,7 @@ from mx_core.context import Context
 from mx_ndarray import autograd, nd
 from mx_ndarray.custom import CustomOp, CustomOpProp, register
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(120)]
 
 
 class Affine(CustomOp):

@@ -78,6 +78,7 @@ def test_what_is_not_finite_reaches_the_tiles_around_it_and_nothing_else(
     assert not np.isfinite(found[0, :, apart == 2]).all()  # where MXNet's results are finite
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None)
 @given(
     batch=st.integers(1, 3),
@@ -112,6 +113,7 @@ def test_deconvolutions_in_float64() -> None:
     layer_plans.verify("Deconvolution", attrs, arrays, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "filters", "pad"),
     [

@@ -123,6 +123,7 @@ def test_broadcasting(
     same_as_numpy(expression, [array(rng, s, t) for s, t in zip(shapes, types, strict=True)], (3.0,))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("threads", [1, 2])
 def test_large_arrays(threads: int, rng: np.random.Generator) -> None:
     expression = trace(lambda x, y: (X.exp(x) * 0.5 + y, X.tanh(y)), 2)

@@ -78,6 +78,7 @@ def test_index_out_of_bounds_is_an_error(rng: np.random.Generator) -> None:
         run(plan_of(call), inputs, [np.zeros((2, 3), np.float32)], [WRITE])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("columns", [1, 8, 1100])
 def test_sixteen_bit_gradients_are_summed_in_float32(

@@ -35,6 +35,7 @@ def test_batch_norm(
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("shape", "axis"), [((3, 5, 1031, 207), 1), ((100_003, 33), 1)])
 def test_batch_norm_of_what_no_cache_holds(
     rng: np.random.Generator, shape: tuple[int, ...], axis: int

@@ -53,6 +53,7 @@ def test_windows_as_wide_as_the_image_in_float64(kind: dict, shape: tuple[int, .
     layer_plans.verify("Pooling", kind | window, [_data(shape).astype(np.float64)], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.long
 def test_global_mean_of_what_no_cache_holds() -> None:
     layer_plans.verify("Pooling", {"pool_type": "avg", "global_pool": True}, [_data((67, 3, 177, 179))])
 

@@ -59,6 +59,7 @@ def test_extents_of_one(rng: np.random.Generator, mode: str, dtype: str) -> None
     layer_plans.verify("RNN", attrs, _inputs(rng, attrs, (1, 1, 1), dtype), **TOLERANCES[dtype])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mode", "dtype", "layers", "bidirectional", "units", "batch", "tolerance"),
     [

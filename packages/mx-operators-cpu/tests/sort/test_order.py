@@ -55,6 +55,7 @@ def test_long_rows(rng: np.random.Generator, dtype: str, n: int, k: int) -> None
         plans.verify("topk", attrs, [x], threads=2)
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(
     x=hnp.arrays(np.float32, st.integers(1, 600), elements=st.sampled_from(

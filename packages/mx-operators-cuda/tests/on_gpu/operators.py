@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -170,11 +169,9 @@ HALVES = (
     "Reshape", "mean", "max", "dot", "FullyConnected", "_random_uniform", "_random_normal", "Dropout"
 )  # fmt: skip
 KINDS = [*((name, "float32") for name in sorted(CASES)), *((name, "float16") for name in HALVES)]
-#: the compiler takes most of the time on a fake GPU: there, only continuous integration tries them all
-EVERY = 3 if "FAKE_NVRTC_FOLDER" in os.environ and not os.environ.get("CI") else 1
 
 
-@pytest.mark.parametrize(("name", "dtype"), KINDS[::EVERY])
+@pytest.mark.parametrize(("name", "dtype"), KINDS)
 def test_numbers(name: str, dtype: str, bench: GpuBench) -> None:
     for params, shapes in CASES[name]:
         if name.startswith("_") and not shapes and "int" not in name:
@@ -225,7 +222,7 @@ def test_wrong_distributions_are_refused(bench: GpuBench) -> None:
             bench.run(made.plan, [], [np.zeros(3, np.float32)], None, scalars)
 
 
-@pytest.mark.parametrize("dtype", ["float16"] if EVERY > 1 else ["float16", "float32"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_updates_of_master_copies_and_of_several_weights(dtype: str, bench: GpuBench) -> None:
     rates = {"rescale_grad": 0.5, "clip_gradient": 0.3}
     for momentum in ("", "_mom"):
@@ -265,7 +262,7 @@ def test_updates_of_master_copies_and_of_several_weights(dtype: str, bench: GpuB
     compare(bench, "mp_nag_mom_update", {"lr": 0.1, "wd": 0.01, "momentum": 0.9}, own, dtype, requests=(1,))
 
 
-@pytest.mark.parametrize("mixed", [""] if EVERY > 1 else ["", "mp_"])
+@pytest.mark.parametrize("mixed", ["", "mp_"])
 def test_updates_with_moments(mixed: str, bench: GpuBench) -> None:
     """A scale that is 0 or no number leaves everything as it is."""
     own, master = [(7, 5)] * 2, [(7, 5)] * (mixed != "")

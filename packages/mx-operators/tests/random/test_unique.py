@@ -25,6 +25,7 @@ def test_rows_are_different_classes(run: Any, classes: int, count: int) -> None:
     np.testing.assert_array_equal(samples, again[0])
 
 
+@pytest.mark.long
 def test_probabilities_of_the_first_draws(run: Any) -> None:
     classes, n = 20, 20000
     samples, tries = run(NAME, [], range_max=classes, shape=(n, 1))

@@ -66,6 +66,7 @@ def orders(draw):
     return reads, takes, draw(st.integers(0, n))
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(orders(), st.sampled_from([2, 3, 16]))
 def test_branches_keep_every_order(drawn, cores):

@@ -36,6 +36,7 @@ def schedules(draw):
     return steps, sizes, frozenset(external)
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(schedules(), st.booleans())
 def test_no_plan_damages_a_live_value(schedule, linear):
@@ -55,6 +56,7 @@ def flow_of(steps, n_values, n_forward=None):
     return DataFlow(Order(steps, n_forward).before, masks_of(users_of(steps, n_values)))
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(schedules(), st.booleans(), st.booleans(), st.data())
 def test_no_order_that_is_allowed_damages_a_live_value(schedule, by_flow, linear, data):

@@ -70,6 +70,7 @@ def backward_after_inference_agrees_too():
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("check", [half_the_memory_gives_the_same_bits, backward_after_inference_agrees_too])
 def test_the_bits_are_the_same(check):
     """With one thread: a budget changes what runs inline, and oneDNN's products in AVX2 sum by threads."""

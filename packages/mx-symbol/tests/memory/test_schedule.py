@@ -65,6 +65,7 @@ def test_outputs_nobody_reads_take_no_memory():
     assert [made.plan.names[v] for v in made.plan.placements] == ["s_output1"]
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(graphs(), st.sampled_from(["write", "add"]))
 def test_random_graphs_compute_what_arrays_compute(run, request):

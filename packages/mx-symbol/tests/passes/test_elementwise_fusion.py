@@ -2,6 +2,7 @@
 """Elementwise fusion: one node for neighbours, the same values and gradients."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -140,6 +141,7 @@ def networks(draw):
     return sym.Group([*picked, values[-1]])
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(networks(), st.sampled_from(["write", "add", "mixed"]), st.booleans())
 def test_random_graphs_give_the_same_values_and_gradients(net, req, backward_first):

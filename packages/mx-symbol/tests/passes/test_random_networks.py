@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random image networks: with all passes, without any, and under each pass alone they compute the same."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ def networks(draw):
     return sym.Group([unit(values[-1], 4, "tail", 1, tail), sym.sum(values[len(values) // 2], axis=1)])
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(networks())
 def test_all_passes_keep_values_gradients_and_statistics(net):

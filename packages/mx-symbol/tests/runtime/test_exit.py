@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 CODE = """
 import threading, time
 from mx_core.context import cpu

@@ -127,6 +127,7 @@ def test_a_step_of_the_next_layer_does_not_wait_for_the_whole_layer_before():
     assert len(lines) == 16  # a step forward and a step backward each
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any_placement_computes_the_same(data):

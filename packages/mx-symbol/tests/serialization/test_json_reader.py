@@ -192,6 +192,7 @@ TREES = st.recursive(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_replacing_any_part_gives_a_symbol_or_an_error(data):
@@ -207,6 +208,7 @@ def test_replacing_any_part_gives_a_symbol_or_an_error(data):
     assert sym.load_json(net.tojson()).tojson() == net.tojson()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(60)
 def test_time_is_linear_in_the_outputs_of_a_node():
     n = 20_000

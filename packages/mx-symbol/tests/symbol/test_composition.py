@@ -209,6 +209,7 @@ def test_namespaces_offer_operators():
     assert sym.FullyConnected.__doc__
 
 
+@pytest.mark.long
 def test_a_chain_far_deeper_than_the_recursion_limit():
     net = sym.Variable("x")
     for _ in range(20_000):
