@@ -105,6 +105,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             if not name.startswith(("DMLC_", "MX_KV", "PMI"))
         }
         environment |= {
+            "MX_KVSTORE_ENGINE": "mpi",  # another plug-in may have stores of these names, too
             "MXNET_CPU_WORKER_NTHREADS": "1",
             "OMP_NUM_THREADS": "1",
             "PYTHONUNBUFFERED": "1",

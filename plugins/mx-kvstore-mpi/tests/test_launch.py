@@ -122,6 +122,30 @@ def test_lines_have_names_and_the_first_bad_status_is_returned(start: Any) -> No
     assert "worker 1" in job.text and "has ended with exit status 3" in job.text
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("servers", ["0", "1"])
+def test_the_program_that_ended_first_is_named(start: Any, servers: str) -> None:
+    """It waits for the others, which fail when they miss it, and so its status comes after theirs."""
+    program = """
+import sys
+import mx
+store = mx.kv.create("dist_sync")
+store.init("w", mx.nd.zeros((4,)))
+store.barrier()
+if store.rank == 1:
+    sys.exit(7)
+out = mx.nd.zeros((4,))
+store.pushpull("w", mx.nd.ones((4,)), out=out)
+out.wait_to_read()
+"""
+    job = start(program, 2, "-s", servers)
+    assert job.wait() == 7, job.text
+    (told,) = job.wait_for(r"mx launch: (.*)")
+    assert told.startswith("worker 1 (process ") and told.endswith("has ended with exit status 7")
+    assert "worker 1 has ended its program" in job.text
+    assert job.text.count("Traceback") == 1, "the error has itself as context"
+
+
 def test_an_ignored_hangup_stays_ignored(start: Any) -> None:
     """As `nohup` has it."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)

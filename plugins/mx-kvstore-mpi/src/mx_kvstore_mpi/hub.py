@@ -95,6 +95,7 @@ class Hub:
         self._all_gone = threading.Event()
         #: what happened to processes that were lost, in order
         self.losses: list[str] = []
+        self._ends: dict[int, None] = {}
         self._listener = socket.create_server(address, backlog=max(16, 2 * job.size))
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
 
@@ -120,6 +121,12 @@ class Hub:
     def begun(self) -> bool:
         """Whether all processes have come."""
         return self._meeting is not None
+
+    @property
+    def ends(self) -> list[int]:
+        """Numbers of the processes whose programs have ended, well or not, in the order in which they did."""
+        with self._lock:
+            return list(self._ends)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Blocks until every process that ever came has gone; False when the time ran out."""
@@ -259,6 +266,8 @@ class Hub:
     def _leave(self, member: _Member) -> None:
         with self._lock:
             member.leaving = True
+            if self.job.role(member.number) == "worker":  # servers say so when they begin
+                self._ends.setdefault(member.number)
             members = list(self._members.values())
             done = len(members) == self.job.size and all(each.leaving for each in members) and not self.losses
             self._finishing = self._finishing or done
@@ -279,6 +288,7 @@ class Hub:
                 if self._closed.is_set() or member.lost or self._finishing:
                     return
                 member.lost = True
+                self._ends.setdefault(member.number)
                 self.losses.append(text)
                 others = [each for each in self._members.values() if not each.lost]
                 meeting = self._meeting
@@ -309,6 +319,7 @@ class Hub:
             with self._lock:
                 if self._closed.is_set() or number in self._members or self._finishing:
                     return
+                self._ends.setdefault(number)
                 self.losses.append(text)
                 members = [each for each in self._members.values() if not each.lost]
             for member in members:

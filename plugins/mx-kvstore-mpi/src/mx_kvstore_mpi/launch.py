@@ -104,7 +104,7 @@ class Launch:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._processes: list[Process] = []
-        self._failed: int | None = None
+        self._failed = False
         self._over: set[int] = set()
         token = new_token()
         address = (_own_address(plan.hosts), 0) if plan.hosts else ("127.0.0.1", 0)
@@ -130,10 +130,8 @@ class Launch:
     def _ended(self, number: int, status: int) -> bool:
         """Hears of an end; whether the job is at its end, too."""
         job = self._plan.job
-        if status != 0 and self._failed is None:
-            self._failed = 128 - status if status < 0 else status
-            _say(f"{job.called(number)} (process {self._processes[number].pid}) {described(status)}")
         if status != 0:
+            self._failed = True
             self._hub.report(number, described(status))
             return True
         self._hub.absent(number, f"{described(status)} before it joined the job")  # unless it has
@@ -147,17 +145,18 @@ class Launch:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
             if signal.getsignal(number) is not signal.SIG_IGN  # as nohup has it
         }
-        stopped = 0
+        stopped = failed = 0
         try:
             self._start()
             watch(self._processes, self._ended)
-            if self._failed is not None or self._hub.begun:  # else servers wait for a job that nobody wants
+            if self._failed or self._hub.begun:  # else servers wait for a job that nobody wants
                 self._wait_for_the_rest()
+            failed = self._first_failure()
         except _Stopped as error:
             stopped = error.number
             _say(f"stopped by {signal.Signals(stopped).name}")
         except OSError as error:
-            self._failed = 127
+            failed = 127
             _say(f"cannot start {shlex.join(self._plan.command)}: {error}{_hint(self._plan.command)}")
         finally:
             for number in before:
@@ -169,7 +168,24 @@ class Launch:
             self._hub.close()
             for number, handler in before.items():
                 signal.signal(number, handler)
-        return 128 + stopped if stopped else self._failed or 0
+        return 128 + stopped if stopped else failed
+
+    def _first_failure(self) -> int:
+        """Tells which process failed first, and returns its status as a shell has it; 0 if none did.
+
+        Of one that ended by itself the others hear before its exit status is there, so they may be gone earlier.
+        """
+        failed = {
+            number: status
+            for number, status in enumerate(process.poll() for process in self._processes)
+            if status
+        }
+        if not failed:
+            return 0
+        first = next((number for number in self._hub.ends if number in failed), min(failed))
+        status = failed[first]
+        _say(f"{self._plan.job.called(first)} (process {self._processes[first].pid}) {described(status)}")
+        return 128 - status if status < 0 else status
 
     def _wait_for_the_rest(self) -> None:
         """After a failure the others are told of it, and have a time to end by themselves."""

@@ -155,6 +155,7 @@ class World:
     # ---- the communication thread ----
 
     def _communicate(self) -> None:
+        failure: MXNetError | None = None
         try:
             comm = self._join()
             self._exchange = self._make(self)
@@ -163,12 +164,16 @@ class World:
             if self.fault.error is None:
                 self._leave()
         except MXNetError as error:
-            self.fault.set(error)
+            failure = error
         except BaseException as error:  # whatever it is, nobody may wait for this thread any more
             self._hear_first()
-            self.fault.set(
-                MXNetError(f"[KVStore] the communication of {self.job.called(self.number)} broke: {error!r}")
+            failure = MXNetError(
+                f"[KVStore] the communication of {self.job.called(self.number)} broke: {error!r}"
             )
+        # Not where the failure is handled: there every copy of it would have it as its context.
+        try:
+            if failure is not None:
+                self.fault.set(failure)
         finally:
             self.ended.set()
 
