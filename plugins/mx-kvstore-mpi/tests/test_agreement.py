@@ -126,6 +126,99 @@ def test_what_differs_is_told_by_both_workers(start: Any, case: str, words: str)
     job.wait(40)
 
 
+ALONE = """
+import mx
+
+store = mx.kv.create("dist_sync")
+rank, out = store.rank, mx.nd.zeros((4,))
+try:
+    store.init(["a", "c"], [mx.nd.zeros((4,))] * 2)
+    if rank == ONE:
+        store.init("b", mx.nd.zeros((4,)))
+    if CASE == "barrier":
+        store.barrier()
+    elif CASE == "set_optimizer":
+        store.set_optimizer(mx.optimizer.SGD(learning_rate=0.5))
+    else:
+        store.pushpull("c", mx.nd.ones((4,)), out=out)
+    out.wait_to_read()
+except mx.MXNetError as error:
+    print("refused", rank, type(error).__name__, error)
+else:
+    raise AssertionError(f"no error: {out}")
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("servers", ["0", "1"])
+@pytest.mark.parametrize(
+    ("case", "one", "words"),
+    [
+        ("barrier", 1, r"worker 0: .*; worker 1: .*\(key 'b' initialised\)"),
+        ("set_optimizer", 0, r"worker 0: .*\(key 'b' initialised\); worker 1: "),
+        ("push", 0, r"worker 0: .*\(key 'b' initialised\); worker 1: "),
+    ],
+)
+def test_keys_of_one_worker_are_named(start: Any, servers: str, case: str, one: int, words: str) -> None:
+    job = start(f"CASE, ONE = {case!r}, {one}\n{ALONE}", 2, "-s", servers, "--deadline", "60")
+    found = job.wait_for(rf"refused (\d) ProtocolError .*{words}", 2, 50.0)
+    assert set(found) == {"0", "1"}
+    job.wait(40)
+
+
+APART = """
+import logging
+import mx
+import mx_kvstore_mpi.waiting
+
+logging.basicConfig(format="%(levelname)s %(message)s")
+mx_kvstore_mpi.waiting.WARN = 1.0
+store = mx.kv.create("dist_sync")
+out = mx.nd.zeros((4,))
+store.init("a", out)
+store.barrier()
+try:
+    if store.rank == 0:
+        store.pushpull("a", mx.nd.ones((4,)), out=out)
+        out.wait_to_read()
+    else:
+        store.barrier()
+except mx.MXNetError as error:
+    print("refused", store.rank, type(error).__name__, error)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("servers", ["0", "1"])
+def test_who_waits_for_what_is_told_before_the_deadline(start: Any, servers: str) -> None:
+    """One worker pushes, and the other one is at a barrier."""
+    job = start(APART, 2, "-s", servers, "--deadline", "12")
+    pushes = "the push of key 'a'"
+    job.wait_for(rf"worker 0\] WARNING waits for \d+ s: {pushes} \(worker 1 waits: barrier", 1, 40.0)
+    job.wait_for(rf"worker 1\] WARNING waits for \d+ s: barrier \(worker 0 waits: {pushes}", 1, 10.0)
+    job.wait_for(r"refused \d PeerTimeoutError ", 1, 40.0)
+    job.wait(40)
+
+
+@pytest.mark.long
+def test_servers_run_no_optimizer_that_another_worker_does_not_have(start: Any) -> None:
+    program = """
+import mx
+store = mx.kv.create("dist_async")
+store.init("a", mx.nd.zeros((4,)))
+try:
+    store.set_optimizer(mx.optimizer.SGD(learning_rate=0.5, momentum=0.5 + 0.25 * store.rank))
+except mx.MXNetError as error:
+    print("refused", store.rank, type(error).__name__, error)
+else:
+    raise AssertionError("no error")
+"""
+    job = start(program, 2, "-s", "1", "--deadline", "60")
+    words = r"worker 0: set_optimizer \(momentum 0.5\); worker 1: set_optimizer \(momentum 0.75\)"
+    assert set(job.wait_for(rf"refused (\d) ProtocolError .*{words}", 2, 50.0)) == {"0", "1"}
+    job.wait(40)
+
+
 def test_random_optimizers_need_servers() -> None:
     with pytest.raises(ArgumentError, match=r"SGLD draws random numbers.*mx launch -n 2 -s 1"):
         check_draws_nothing(mx.optimizer.SGLD(), 2)

@@ -19,6 +19,8 @@ from mx_train.optimizer import SGLD, Optimizer
 #: what is done, then its details: shapes, types, settings
 Told = tuple[str, ...]
 
+#: before how many keys a worker has initialised
+_COUNT = "keys initialised: "
 #: attributes of optimizers that are compared otherwise, or say nothing of numbers
 _LEFT = {"param_dict", "sym_info"}
 
@@ -26,6 +28,18 @@ _LEFT = {"param_dict", "sym_info"}
 def digest(told: Told) -> int:
     """62 bits of a description."""
     return int.from_bytes(hashlib.blake2b("\0".join(told).encode(), digest_size=8).digest()) >> 2
+
+
+def of_keys(count: int) -> str:
+    """The detail that says how many keys a worker has initialised."""
+    return f"{_COUNT}{count}"
+
+
+def _named(told: Told, keys: Sequence[str]) -> tuple[Told, list[str] | None]:
+    """What is told without the number of keys, and the keys themselves; None where it has no such number."""
+    counts = [int(each.removeprefix(_COUNT)) for each in told if each.startswith(_COUNT)]
+    plain = tuple(each for each in told if not each.startswith(_COUNT))
+    return plain, [f"key {key} initialised" for key in keys[: counts[0]]] if counts else None
 
 
 def differences(tellings: Sequence[Told]) -> str:
@@ -41,8 +55,8 @@ def differences(tellings: Sequence[Told]) -> str:
     )
 
 
-def compare(comm: Any, wait: Callable[[Any], object], told: Told) -> None:
-    """Waits until all workers say what they do, which must be the same.
+def compare(comm: Any, wait: Callable[[Any], object], told: Told, keys: Sequence[str] = ()) -> None:
+    """Waits until all workers say what they do, which must be the same; raises as `disagree`.
 
     Parameters
     ----------
@@ -50,21 +64,28 @@ def compare(comm: Any, wait: Callable[[Any], object], told: Told) -> None:
         Of workers.
     wait : callable
         (request of MPI) -> None; returns when it is complete.
-
-    Raises
-    ------
-    ProtocolError  a worker does something else
+    told, keys
+        As of `disagree`.
     """
     from mpi4py import MPI
 
     mark, least = digest(told), np.empty(2, np.int64)
     wait(comm.Iallreduce(np.array([mark, -mark], np.int64), least, op=MPI.MIN))
     if least[0] != -least[1]:
-        disagree(comm, wait, told)
+        disagree(comm, wait, told, keys)
 
 
-def disagree(comm: Any, wait: Callable[[Any], object], told: Told) -> NoReturn:
+def disagree(comm: Any, wait: Callable[[Any], object], told: Told, keys: Sequence[str] = ()) -> NoReturn:
     """Ends the job, as workers do different things at the same place; all of them call it.
+
+    Parameters
+    ----------
+    comm, wait
+        As of `compare`.
+    told : tuple of str
+    keys : sequence of str
+        That this worker has initialised, in that order. Where `told` has the detail `of_keys`, those up to that number
+        count, and keys that not all workers have are named.
 
     Raises
     ------
@@ -72,14 +93,16 @@ def disagree(comm: Any, wait: Callable[[Any], object], told: Told) -> NoReturn:
     """
     from mpi4py import MPI
 
-    data = np.frombuffer(json.dumps(told).encode(), np.uint8)
+    data = np.frombuffer(json.dumps(_named(told, keys)).encode(), np.uint8)
     most = np.empty(1, np.int64)
     wait(comm.Iallreduce(np.array([data.size], np.int64), most, op=MPI.MAX))
     mine = np.full(int(most[0]), ord(" "), np.uint8)
     mine[: data.size] = data
     gathered = np.empty((comm.Get_size(), mine.size), np.uint8)
     wait(comm.Iallgather(mine, gathered))
-    tellings = [tuple(json.loads(each.tobytes())) for each in gathered]
+    found = [json.loads(each.tobytes()) for each in gathered]
+    compared = all(names is not None for _, names in found)
+    tellings = [(*said, *(names if compared else ())) for said, names in found]
     raise ProtocolError(
         f"[KVStore] workers do different things at the same place: {differences(tellings)}; all workers must call "
         "the same methods in the same order, with the same settings"

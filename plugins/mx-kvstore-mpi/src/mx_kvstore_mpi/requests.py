@@ -17,7 +17,7 @@ from mx_core.errors import MXNetError
 from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
 from mx_kvstore_mpi import messages
-from mx_kvstore_mpi.agreement import Told, compare
+from mx_kvstore_mpi.agreement import Told, compare, of_keys
 from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
 from mx_kvstore_mpi.messages import VALUE, Command, Head
 from mx_kvstore_mpi.outbox import Outbox, Sending, bytes_at_once
@@ -104,19 +104,25 @@ class Requests:
         self._steps = Steps(waiter, self._wake)
         self._under_way: list[Request] = []
         self._abandoned: list[Any] = []
-        self._keys = 0
+        self._keys: list[str] = []
         self._stores = 0
+        self._comm: Any = None
         self._stopping = False
         self.inside = 0.0
         waiter.fault.listen(self._fail)
 
     # ---- from any thread ----
 
-    def new_key(self) -> int:
-        """The next key's number. All workers ask in the same order."""
+    def new_key(self, key: Any) -> int:
+        """The number of the next key, which is called so. All workers ask in the same order."""
         with self._changed:
-            self._keys += 1
-            return self._keys - 1
+            self._keys.append(repr(key))
+            return len(self._keys) - 1
+
+    @property
+    def keys(self) -> int:
+        """How many keys have a number."""
+        return len(self._keys)
 
     def new_store(self) -> int:
         """The next store's number. All workers ask in the same order."""
@@ -146,14 +152,17 @@ class Requests:
         return self._steps.do(called, run)
 
     def meet(self, called: str, details: Told = ()) -> None:
-        """Waits until all workers have come to the same step with the same details. Blocks.
+        """Waits until all workers have come to the same step with the same details and the same keys. Blocks.
 
         Raises
         ------
-        ProtocolError  another worker has come to another step, or with other details
+        ProtocolError  another worker has come to another step, with other details or other keys
         """
-        told = called, *details
-        self.do(called, lambda comms: compare(comms[1], lambda each: self.wait(each.Test, called), told))
+        told = called, *details, of_keys(len(self._keys))
+        self.do(
+            called,
+            lambda comms: compare(comms[1], lambda each: self.wait(each.Test, called), told, self._keys),
+        )
 
     def stop(self) -> None:
         """Ends `run` once nothing waits any more."""
@@ -175,7 +184,7 @@ class Requests:
 
     def run(self, comm: Any) -> None:
         """Works until `stop`, or the job has failed; raises what is wrong."""
-        workers = comm.Split(0, comm.Get_rank())
+        workers, self._comm = comm.Split(0, comm.Get_rank()), comm
         while True:
             with self._changed:
                 self._changed.wait_for(self._has_work)
@@ -186,7 +195,7 @@ class Requests:
                     return
             if step is not None:
                 self._step(step, (comm, workers))
-            self._begin(comm)
+            self._begin()
             if self._under_way:
                 self._waiter.until(self._progress, self._oldest, needs=lambda: ())
 
@@ -209,8 +218,9 @@ class Requests:
         else:
             self._steps.finish(step, result)
 
-    def _begin(self, comm: Any) -> None:
+    def _begin(self) -> None:
         """Gives what waits to the outboxes of its servers."""
+        comm = self._comm
         with self._changed:
             queue, self._queue = self._queue, []
             self._under_way += [request for _, request in queue]
@@ -278,9 +288,10 @@ class Requests:
             return bool(self._steps.first or self._queue)
 
     def wait(self, ready: Callable[[], bool], what: str, needs: Collection[int] | None = None) -> None:
-        """For steps: waits, while requests go on; as `Waiter.until`."""
+        """For steps: waits, while requests go on and begin, on which other workers may wait; as `Waiter.until`."""
 
         def both() -> bool:
+            self._begin()
             self._progress()
             return ready()
 

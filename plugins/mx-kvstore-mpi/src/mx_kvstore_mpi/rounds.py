@@ -36,7 +36,7 @@ from mx_kvstore.exchange import (
     push,
     text_of,
 )
-from mx_kvstore_mpi.agreement import Told, digest, disagree
+from mx_kvstore_mpi.agreement import Told, digest, disagree, of_keys
 from mx_kvstore_mpi.errors import PeerTimeoutError
 from mx_kvstore_mpi.hierarchy import Hierarchy, hierarchy
 from mx_kvstore_mpi.links import Network, linked
@@ -78,6 +78,7 @@ class Rounds:
         self._hierarchy: Hierarchy | None = None
         self._under_way: list[Request] = []
         self._abandoned: list[Any] = []
+        self._keys: list[str] = []
         self._stopping = False
         self._inside = 0.0
         waiter.fault.listen(self._fail)
@@ -89,9 +90,15 @@ class Rounds:
 
     # ---- from any thread ----
 
-    def new_key(self) -> int:
-        """The next key's number. All workers ask in the same order."""
+    def new_key(self, key: Any) -> int:
+        """The number of the next key, which is called so. All workers ask in the same order."""
+        self._keys.append(repr(key))
         return self._exchange.new_key()
+
+    @property
+    def keys(self) -> int:
+        """How many keys have a number."""
+        return len(self._keys)
 
     def first(self, key: int, told: Told, value: NDArray, priority: int) -> None:
         """Gives all workers the value of worker 0; asynchronous.
@@ -149,9 +156,9 @@ class Rounds:
         run : callable
             (communicator) -> result.
         details : tuple of str
-            Must be the same on all workers, too.
+            Must be the same on all workers, too, as must be the keys that have a number.
         """
-        return self._steps.do(called, run, details)
+        return self._steps.do(called, run, (*details, of_keys(len(self._keys))))
 
     def stop(self) -> None:
         """Ends `run` once nothing waits any more."""
@@ -202,16 +209,16 @@ class Rounds:
                     self._tell_failure(self._transport)
             else:
                 found = self._by_messages(comm, summation)
-            if found.what == "waits":
+            if found.what == "apart":
+                self._check_deadline()
+            if found.what in ("waits", "apart"):
                 wait = wait or self._waiter.begin(self._oldest)
                 wait.look()
             elif wait is not None:
                 wait.end()
                 wait = None
-            if found.what == "apart":
-                self._check_deadline()
             if found.differs:
-                disagree(comm, self._wait, self._differing(found))
+                disagree(comm, self._wait, self._differing(found), self._keys)
             if found.step:
                 self._step(comm)
 

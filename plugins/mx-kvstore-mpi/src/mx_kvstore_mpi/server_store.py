@@ -15,7 +15,7 @@ from mx_kvstore import KVStore
 from mx_kvstore.arrays import Values, check_compressed, host_of, in_main_memory, push
 from mx_kvstore.compression import Compression
 from mx_kvstore_mpi import settings, world
-from mx_kvstore_mpi.agreement import Told, rates
+from mx_kvstore_mpi.agreement import Told, of_optimizer, rates
 from mx_kvstore_mpi.described import describe
 from mx_kvstore_mpi.messages import Command, Head, answered, send
 from mx_kvstore_mpi.parts import Part, parts
@@ -48,6 +48,8 @@ class ServerStore(KVStore):
         self._parts: dict[Any, list[Part]] = {}
         self._at_once = "async" in name
         self._number = self._requests.new_store()
+        #: how many keys the workers have compared
+        self._compared = 0
         self._compression: Compression | None = None
         self._residuals: dict[Any, Values] = {}
         #: what the servers have a copy of, and its rates there
@@ -75,8 +77,16 @@ class ServerStore(KVStore):
     def _meet(self, called: str, details: Told = ()) -> None:
         """Waits until every worker has called the same and what it pushed before is done."""
         self._world.check_process()
+        self._compare_keys()  # the first value of a key that another worker does not have would never be there
         self._settle()
         self._requests.meet(called, details)
+
+    def _compare_keys(self) -> None:
+        """Waits until every worker has the same keys, if there are new ones."""
+        keys = self._requests.keys
+        if self._compared < keys:
+            self._requests.meet("the first call after init")
+            self._compared = keys
 
     # ---- values ----
 
@@ -84,7 +94,7 @@ class ServerStore(KVStore):
         """Worker 0 gives the servers its value; all take theirs."""
         self._check()
         place = len(self._numbers)  # in this store, so that a later job finds its states on the same server
-        number = self._numbers[key] = self._requests.new_key()
+        number = self._numbers[key] = self._requests.new_key(key)
         places = parts(place, stored.size, self._world.job.servers, settings.big_array_bound())
         self._parts[key] = places
         code = stored._dtype_code
@@ -148,6 +158,8 @@ class ServerStore(KVStore):
 
     def _check_pushed(self, what: str, given: Any) -> None:
         super()._check_pushed(what, given)
+        if not self._at_once:  # else other workers need not push
+            self._compare_keys()
         for key, _ in given:
             if self._at_once and self._updater is None:
                 raise MXNetError(
@@ -222,15 +234,16 @@ class ServerStore(KVStore):
     def set_optimizer(self, optimizer: Any) -> None:
         """Has the servers run a copy of an optimizer: its name and numbers. Blocks until all workers have called it.
 
-        That of worker 0 counts. When its `lr`, `wd` or `rescale_grad` has changed, its next push waits for those before
-        and tells the servers.
+        When `lr`, `wd` or `rescale_grad` of worker 0's optimizer has changed, its next push waits for those before and
+        tells the servers.
 
         Raises
         ------
+        ProtocolError  another worker has another optimizer, or other numbers in it
         ArgumentError  the servers know no such optimizer
         """
         told = describe(optimizer)
-        self._meet("set_optimizer")  # what was pushed before is not updated
+        self._meet("set_optimizer", of_optimizer(optimizer))  # what was pushed before is not updated
         if self.rank == 0:
             self._command(Command.OPTIMIZER, told)
         self._meet("set_optimizer")

@@ -15,7 +15,15 @@ from mx_kvstore.exchange import text_of
 from mx_kvstore.keys import Given, Key
 from mx_kvstore.reduction import in_host_memory
 from mx_kvstore_mpi import world
-from mx_kvstore_mpi.agreement import Told, check_draws_nothing, digest, of_optimizer, of_rates, of_states
+from mx_kvstore_mpi.agreement import (
+    Told,
+    check_draws_nothing,
+    digest,
+    of_keys,
+    of_optimizer,
+    of_rates,
+    of_states,
+)
 from mx_kvstore_mpi.rounds import Rounds
 from mx_ndarray import NDArray, nd
 
@@ -45,7 +53,7 @@ class SyncStore(KVStore):
         self._compression: Compression | None = None
         self._residuals: dict[Any, NDArray] = {}
         #: what was told of the last push of a key, and with which settings
-        self._tellings: dict[Any, tuple[tuple[str, Compression | None, Told], tuple[str, int]]] = {}
+        self._tellings: dict[Any, tuple[tuple[str, Compression | None, Told, int], tuple[str, int]]] = {}
         #: what the call that is being served is called, under the lock
         self._doing = "push"
 
@@ -121,7 +129,7 @@ class SyncStore(KVStore):
     def first_value(self, key: Any, stored: NDArray) -> None:
         """Takes the value of worker 0."""
         self._check()
-        number = self._numbers[key] = self._rounds.new_key()
+        number = self._numbers[key] = self._rounds.new_key(key)
         host = in_main_memory(stored)
         told = (f"the first value of key {key!r}", *_form(stored))
         self._rounds.first(number, told, host, self.priority)
@@ -175,12 +183,12 @@ class SyncStore(KVStore):
     def _told(self, key: Any, stored: NDArray) -> tuple[str, int]:
         """What a push is, for messages, and the number by which workers compare it."""
         rates = () if self._updater is None else of_rates(self._updater)
-        settings = self._doing, self._compression, rates
+        settings = self._doing, self._compression, rates, self._rounds.keys
         known = self._tellings.get(key)
         if known is None or known[0] != settings:
             told = (
                 f"the {self._doing} of key {key!r}", *_form(stored),
-                f"compression {_settings(self._compression)}", *rates,
+                f"compression {_settings(self._compression)}", *rates, of_keys(self._rounds.keys),
             )  # fmt: skip
             known = self._tellings[key] = settings, (text_of(told), digest(told))
         return known[1]
