@@ -37,7 +37,10 @@ def test_every_variable_has_a_sentence():
     assert all(name.startswith("MX") and text for name, text in environment.VARIABLES.items())
 
 
-@pytest.mark.parametrize(("text", "strict"), [("", False), ("0", False), ("1", True), (" 1 ", True)])
+@pytest.mark.parametrize(
+    ("text", "strict"),
+    [("", False), ("0", False), ("1", True), (" 1 ", True), ("On", True), ("off", False)],
+)
 def test_strict_plugins_is_0_or_1(monkeypatch, text, strict):
     monkeypatch.setenv("MX_STRICT_PLUGINS", text)
     assert environment.strict_plugins() is strict

@@ -58,6 +58,8 @@ class TestArguments:
                 ArgumentError, match=rf"unknown kvstore {wrong!r}; .* Did you mean 'device'\?"
             ):
                 Trainer(weights(), "sgd", kvstore=wrong)
+        with pytest.raises(ArgumentError, match="kvstore: expected the name of a store, .* got 5"):
+            Trainer(weights(), "sgd", kvstore=5)  # type: ignore[arg-type]
         assert Trainer(weights(), "sgd", kvstore="LOCAL")._kvstore is None
 
     def test_order_of_names(self) -> None:

@@ -60,6 +60,28 @@ def test_a_name_is_checked_without_a_store(monkeypatch: pytest.MonkeyPatch) -> N
         factory.check("devise")
 
 
+def test_what_is_no_store_is_no_training_s() -> None:
+    for good in (None, "local", mx_kvstore.create("local")):
+        factory.check(good)
+    for wrong in (5, object, ["local"]):
+        with pytest.raises(
+            ArgumentError, match=r"^kvstore: expected the name of a store, a KVStoreBase or None"
+        ):
+            factory.check(wrong)  # type: ignore[arg-type]
+
+
+def test_misspelt_settings_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MX_KVSTORE_ENGIN", "mpi")
+    monkeypatch.setenv("MX_KVSTORE_ENGINE", "mpi")
+    monkeypatch.setenv("MX_OTHER", "1")
+    with pytest.warns(UserWarning) as told:
+        mx_kvstore.create("local")
+    assert [str(each.message) for each in told] == [
+        "[kvstore.create] nothing reads the variable MX_KVSTORE_ENGIN; did you mean MX_KVSTORE_ENGINE?"
+    ]
+    assert told[0].filename == __file__
+
+
 @pytest.mark.parametrize("call", ["broadcast", "pushpull"])
 def test_what_is_not_said_otherwise_has_no_priority(call: str) -> None:
     assert inspect.signature(getattr(KVStoreBase, call)).parameters["priority"].default == 0

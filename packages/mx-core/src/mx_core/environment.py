@@ -29,7 +29,7 @@ VARIABLES: Mapping[str, str] = {
     "MXNET_UPDATE_ON_KVSTORE": "0: stores sum gradients, and Module and Trainer run the optimizer",
 }
 
-
+_SWITCHES = {"0": False, "off": False, "1": True, "on": True}
 #: what variables begin with that benchmarks read: where to find what they compare with
 _OF_BENCHMARKS = "MX_BENCH_"
 
@@ -39,17 +39,24 @@ def settings() -> dict[str, str]:
     return {k: v for k, v in sorted(os.environ.items()) if k.startswith(("MX_", "MXNET_"))}
 
 
-def strict_plugins() -> bool:
-    """Whether MX_STRICT_PLUGINS makes a plug-in that does not work an error.
+def switch(name: str, default: bool) -> bool:
+    """A variable that is on or off, as 1 or 0; these words do, too.
 
     Raises
     ------
-    SettingError  it is neither 0 nor 1
+    SettingError  it is something else
     """
-    text = os.environ.get("MX_STRICT_PLUGINS", "").strip()
-    if text not in ("", "0", "1"):
-        raise SettingError(f"[MX_STRICT_PLUGINS] expected 0 or 1, got {text!r}")
-    return text == "1"
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return default
+    if text.lower() not in _SWITCHES:
+        raise SettingError(f"[{name}] expected 0 or 1, got {text!r}")
+    return _SWITCHES[text.lower()]
+
+
+def strict_plugins() -> bool:
+    """Whether MX_STRICT_PLUGINS makes a plug-in that does not work an error; raises as `switch`."""
+    return switch("MX_STRICT_PLUGINS", False)
 
 
 def unknown(known: Mapping[str, str]) -> dict[str, str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import difflib
 import os
+import warnings
 from typing import Any
 
 import mx_kvstore.teststore  # noqa: F401  it registers itself
-from mx_core import plugins
+from mx_core import environment, plugins
 from mx_core.errors import ArgumentError
 from mx_core.exits import exits_refused
 from mx_kvstore.contract import KVStoreBase
@@ -18,6 +19,9 @@ _INSTEAD = {
     **dict.fromkeys(("horovod", "byteps"), "Use 'device', or 'dist_device_sync' for several machines"),
     "nccl": "Install mx-operators-cuda, or use 'device'",
 }
+
+#: what variables begin with that are settings of stores
+_SETTINGS = "MX_KV"
 
 
 def create(name: str = "local", engine: str | None = None) -> Any:
@@ -39,21 +43,38 @@ def create(name: str = "local", engine: str | None = None) -> Any:
         There is no such store, or several plug-ins have one and none is chosen.
     """
     found, wanted = _found(name, engine)
+    _warn_of_misspelt()
     if found is None:
         return KVStoreBase.kv_registry[wanted]()
     with exits_refused(f"kvstore {found!r}"):
         return plugins.registry("kvstores").get(found).value.make(wanted)
 
 
-def check(name: str) -> None:
-    """Raises what `create` would for a name of no store; makes none.
+def _warn_of_misspelt() -> None:
+    """Tells of variables that look like settings of stores and that nothing reads; Python shows each once."""
+    known = dict(environment.VARIABLES)
+    for record in plugins.plugins():
+        known.update(record.info.variables)
+    for name, close in environment.unknown(known).items():
+        if name.startswith(_SETTINGS):
+            hint = f"; did you mean {close}?" if close else ""
+            warnings.warn(f"[kvstore.create] nothing reads the variable {name}{hint}", stacklevel=3)
+
+
+def check(store: str | KVStoreBase | None) -> None:
+    """Refuses what trainings cannot have as their store; makes none.
 
     Raises
     ------
     ArgumentError
-        There is no such store, or several plug-ins have one and none is chosen.
+        It is no store, no name of one and not None; or several plug-ins have one of that name and none is chosen.
     """
-    _found(name, None)
+    if isinstance(store, str):
+        _found(store, None)
+    elif store is not None and not isinstance(store, KVStoreBase):
+        raise ArgumentError(
+            f"kvstore: expected the name of a store, a KVStoreBase or None, got {store!r:.80}"
+        )
 
 
 def _found(name: str, engine: str | None) -> tuple[str | None, str]:

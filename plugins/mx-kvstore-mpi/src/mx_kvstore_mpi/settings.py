@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mx_core.environment import switch
 from mx_core.errors import SettingError
 from mx_kvstore_mpi.errors import NoJobError
 
@@ -71,7 +72,7 @@ def timeout() -> float:
 
 def shared_memory() -> bool:
     """Whether workers of one machine share memory."""
-    return whole("MX_KVSTORE_SHARED_MEMORY", 1) != 0
+    return switch("MX_KVSTORE_SHARED_MEMORY", True)
 
 
 def transport() -> str:

@@ -106,8 +106,7 @@ class Trainer:
         self._optimizer = self._made_optimizer(optimizer, optimizer_params)
         self._replicas = Replicas(self._optimizer, len(self._contexts))
         self._scale = self._optimizer.rescale_grad
-        if isinstance(kvstore, str):
-            check(kvstore)  # it is made by the first step
+        check(kvstore)  # one with a name is made by the first step
         self._wanted_store = kvstore
         self._wanted_place = update_on_kvstore
         self._compression_params = compression_params

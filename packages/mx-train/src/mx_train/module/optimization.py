@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import mx_kvstore
-from mx_core.errors import ArgumentError, SettingError
+from mx_core.environment import switch
+from mx_core.errors import ArgumentError
 from mx_core.files import atomic_write
 from mx_kvstore import KVStoreBase
 from mx_kvstore.factory import check
@@ -23,8 +23,14 @@ _LARGE = 1 << 24
 
 
 def store_for(kvstore: str | KVStoreBase | None, contexts: int) -> KVStoreBase | None:
-    """The store of a name; None for a local one where one context leaves it nothing to sum."""
+    """The store of a name; None for a local one where one context leaves it nothing to sum.
+
+    Raises
+    ------
+    ArgumentError  it is no store, and no name of one
+    """
     if not isinstance(kvstore, str):
+        check(kvstore)
         return kvstore
     if contexts != 1 or not kvstore.lower().startswith(("local", "device")):
         made: KVStoreBase = mx_kvstore.create(kvstore)
@@ -34,16 +40,8 @@ def store_for(kvstore: str | KVStoreBase | None, contexts: int) -> KVStoreBase |
 
 
 def in_store_by_default() -> bool:
-    """What MXNET_UPDATE_ON_KVSTORE says; without it true.
-
-    Raises
-    ------
-    SettingError  it is neither 0 nor 1
-    """
-    text = os.environ.get("MXNET_UPDATE_ON_KVSTORE", "").strip()
-    if text not in ("", "0", "1"):
-        raise SettingError(f"[MXNET_UPDATE_ON_KVSTORE] expected 0 or 1, got {text!r}")
-    return text != "0"
+    """What MXNET_UPDATE_ON_KVSTORE says, 0 or 1; without it true. Raises SettingError."""
+    return switch("MXNET_UPDATE_ON_KVSTORE", True)
 
 
 def runs_in(store: KVStoreBase, sizes: Iterable[int]) -> bool:
