@@ -52,6 +52,11 @@ def readers(tmp_path: Path) -> list[Callable[[str], None]]:
     ]  # fmt: skip
 
 
+def test_what_is_no_store_keeps_no_states() -> None:
+    with pytest.raises(ArgumentError, match="kvstore: expected the name of a store, .* got 5"):
+        module(5)
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
