@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.install
+pytestmark = [pytest.mark.long, pytest.mark.install]
 
 USE = """
 import mx
@@ -62,7 +62,6 @@ assert mx.nd.contrib.quadratic(mx.nd.array([2]), a=1).asscalar() == 4
 """
 
 
-@pytest.mark.long
 def test_install_and_uninstall(environment: Callable[..., Any], example_wheel: Path) -> None:
     fresh = environment()
     assert "'quadratic'" in fresh.code(MISS)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from testkit.fake_machine import Machine
 
 PROGRAM = """
@@ -49,5 +51,6 @@ assert memory.malloc(0, 0) == 0
 """
 
 
+@pytest.mark.long
 def test_blocks_wait_for_the_stream_that_used_them(machine: Machine) -> None:
     assert "gpu(0): cannot allocate 267386880 bytes for foreign" in machine.run(PROGRAM)

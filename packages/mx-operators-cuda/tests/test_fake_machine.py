@@ -103,6 +103,7 @@ def test_stores(machine: Machine) -> None:
     machine.check("stores", FAKE_CUDA_MEMORY=str(64 << 20), FAKE_CUDA_DELAY="100")
 
 
+@pytest.mark.long
 @needs_arrays
 @pytest.mark.timeout(600)
 def test_failures(machine: Machine) -> None:
