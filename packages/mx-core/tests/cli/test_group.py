@@ -454,3 +454,36 @@ def test_several_plugins_have_a_command_of_one_name(mx, site):
     assert "@" not in mx("--help")[1]
     status, output = mx("start", "--engine")
     assert status == 2 and "--engine" in output
+
+
+#: a command whose engine is one of several that there might be
+LAUNCHER = """
+    import click
+    from mx_core.cli.engines import Engine
+
+    @click.command()
+    @click.option("--engine", type=Engine("launch", "{engine}"), default="{engine}")
+    def command(engine):
+        click.echo(f"by {{engine}}")
+
+    def mx_register_commands(registry):
+        for name in {names}:
+            registry.add(name, command)
+"""
+
+
+def test_the_engines_that_there_are_are_listed_and_others_are_told(mx, site):
+    status, output = mx("launch", "--engine", "ray")
+    told = "mx-kvstore-mpi or mx-kvstore-ray brings it: pip install mx-kvstore-mpi"
+    assert status == 2 and f"No such command 'launch'. {told}" in output
+    site.add("mpi", LAUNCHER.format(engine="mpi", names=("launch", "launch@mpi")))
+    assert "--engine [mpi]" in mx("launch", "--help")[1]
+    assert mx("launch") == mx("launch", "--engine", "mpi") == (0, "by mpi\n")
+    status, output = mx("launch", "--engine", "ray")
+    told = "engine 'ray' is not installed; there is mpi. mx-kvstore-ray brings it: pip install mx-kvstore-ray"
+    assert status == 2 and told in output
+    site.add("ray", LAUNCHER.format(engine="ray", names=("launch@ray",)))
+    for words in (["--help"], ["--engine", "ray", "--help"]):
+        assert "--engine [mpi|ray]" in mx("launch", *words)[1]
+    assert mx("launch", "--engine", "ray") == (0, "by ray\n")
+    assert "engine 'sail' is not installed; there is mpi, ray." in mx("launch", "--engine", "sail")[1]

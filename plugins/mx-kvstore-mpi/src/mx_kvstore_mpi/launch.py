@@ -16,6 +16,7 @@ from types import FrameType
 
 import click
 
+from mx_core.cli.engines import Engine
 from mx_kvstore.processes import Process, described, end, watch
 from mx_kvstore_mpi.hub import SILENCE, Hub
 from mx_kvstore_mpi.job import Job
@@ -252,7 +253,7 @@ def _pairs(context: click.Context, parameter: click.Parameter, value: tuple[str,
 @click.option(
     "-H", "--hostfile", "--hosts", "hosts", callback=_hosts, help="Machines: a,b,c or a file, by ssh."
 )
-@click.option("--engine", type=click.Choice(["mpi"]), default="mpi", help="What moves the bytes.")
+@click.option("--engine", type=Engine("launch", "mpi"), default="mpi", help="What moves the bytes.")
 @click.option("--launcher", type=click.Choice(["local", "ssh"]), help="As MXNet's; ssh needs -H.")
 @click.option("--p3", is_flag=True, help="As MXNet's: values travel to servers in small slices.")
 @click.option("--env", "environment", multiple=True, callback=_pairs, help="NAME=VALUE for all processes.")

@@ -25,8 +25,9 @@ def mx_register_kvstores(registry: KVStoreRegistrar) -> None:
 
 @hookimpl
 def mx_register_commands(registry: CommandRegistrar) -> None:
-    """`mx launch`."""
-    registry.add("launch", "mx_kvstore_mpi.launch:launch")
+    """`mx launch`, also with its engine said."""
+    for name in ("launch", "launch@mpi"):
+        registry.add(name, "mx_kvstore_mpi.launch:launch")
 
 
 @hookimpl

@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from mx_core.cli.engines import Engine
 from mx_kvstore.processes import Process, described, end
 from mx_kvstore_ray import actors, settings
 from mx_kvstore_ray.cluster import Cluster
@@ -278,7 +279,7 @@ def _pairs(context: click.Context, parameter: click.Parameter, value: tuple[str,
 @click.option(
     "-s", "--num-servers", type=click.IntRange(1), default=1, help="Parameter servers, by default 1."
 )
-@click.option("--engine", type=click.Choice(["ray"]), default="ray", help="What moves the bytes.")
+@click.option("--engine", type=Engine("launch", "ray"), default="ray", help="What moves the bytes.")
 @click.option("--address", help="host:port of a Ray cluster that runs; by default one is started here.")
 @click.option("--folder", type=click.Path(file_okay=False), help="Where servers keep checkpoints.")
 @click.option("--on-loss", type=click.Choice(POLICIES), help="What is done when a worker is lost.")

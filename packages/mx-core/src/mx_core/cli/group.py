@@ -46,6 +46,9 @@ class _Group(click.Group):
         own = super().get_command(ctx, name) is not None  # which runs before plug-ins are loaded
         engine = None if own else engines.asked(name, args[1:], self._every(ctx, name))
         if engine is None:
+            hint = engines.missing(name)
+            if hint and self.get_command(ctx, name) is None:
+                ctx.fail(f"No such command {name!r}. {hint}")
             return super().resolve_command(ctx, args)
         return name, _load(plugins.registry("commands").get(f"{name}@{engine}")), args[1:]
 
