@@ -91,7 +91,9 @@ def holders(inode: int) -> int:
             found += sum(int(words[4]) == inode and "memfd:mx_storage" in words[-1] for words in mapped)
             for descriptor in (process / "fd").iterdir():
                 with contextlib.suppress(OSError):
-                    found += "memfd:mx_storage" in os.readlink(descriptor) and os.stat(descriptor).st_ino == inode
+                    found += (
+                        "memfd:mx_storage" in os.readlink(descriptor) and os.stat(descriptor).st_ino == inode
+                    )
     return found
 
 
