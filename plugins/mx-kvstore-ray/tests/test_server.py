@@ -121,6 +121,21 @@ def test_first_values_of_another_shape_are_refused(folder: Path) -> None:
     run(program)
 
 
+def test_another_optimizer_than_that_of_others_is_refused(folder: Path) -> None:
+    async def program() -> None:
+        job = Job(folder, workers=3)
+        told = [describe(mx.optimizer.SGD(learning_rate=0.5, momentum=m)) for m in (0.5, 0.5, 0.75)]
+        await job.ask(1, "optimizer", n=1, optimizer=told[1])
+        assert job.server._store(0).updater is None, "that of worker 0 is the one that runs"
+        await job.ask(0, "optimizer", n=1, optimizer=told[0])
+        await job.ask(0, "optimizer", n=2, optimizer=told[2])  # a later one may be another one
+        said = re.escape("worker 1 has sgd with momentum 0.5; worker 2 has sgd with momentum 0.75")
+        with pytest.raises(RuntimeError, match=f"ProtocolError.*optimizers differ: {said}"):
+            await job.ask(2, "optimizer", n=1, optimizer=told[2])
+
+    run(program)
+
+
 @pytest.mark.parametrize(
     ("storage", "called"),
     [

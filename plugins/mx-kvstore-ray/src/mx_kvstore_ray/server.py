@@ -24,6 +24,7 @@ from mx_core.errors import MXNetError
 from mx_engine.profiler.told import run_here
 from mx_kvstore.arrays import sums
 from mx_kvstore.updater import updater_for
+from mx_kvstore_ray.agreement import Optimizers
 from mx_kvstore_ray.described import describe, made
 from mx_kvstore_ray.errors import KINDS, PeerLostError, PeerTimeoutError, ProtocolError
 from mx_kvstore_ray.holding import hold
@@ -69,6 +70,7 @@ class Server:
         self._number, self._on_loss, self._timeout = number, on_loss, timeout
         self._members = Members.of(workers)
         self._fault: str | None = None
+        self._optimizers = Optimizers()
         self._stores: dict[int, Store] = {}
         self._values: dict[tuple[int, Any], Value] = {}
         self._size = 0
@@ -362,8 +364,10 @@ class Server:
     # ---- the optimizer ----
 
     def _optimizer(self, rank: int, told: dict[str, Any], data: Bytes) -> tuple[dict[str, Any], Bytes | None]:
-        """Runs an optimizer from now on, unless this is a repetition."""
-        if told["n"] > self._store(told["store"]).optimizers:
+        """Runs an optimizer of worker 0 from now on, unless this is a repetition; compares those of others."""
+        if self._members.starts[rank] == 0:  # one that was started anew may have gone on from other numbers
+            self._optimizers.compare(rank, told)
+        if rank == 0 and told["n"] > self._store(told["store"]).optimizers:
             updater_for(made(told["optimizer"]))  # whose errors are the worker's
             self._change({"do": "optimizer", "store": told["store"], "optimizer": told["optimizer"]})
         return {}, None

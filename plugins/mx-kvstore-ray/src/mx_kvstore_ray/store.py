@@ -253,19 +253,19 @@ class RayStore(KVStore):
     def set_optimizer(self, optimizer: Any) -> None:
         """Has the servers run a copy of an optimizer: its name and numbers. Blocks.
 
-        That of worker 0 counts. When the `lr`, `wd` or `rescale_grad` of a worker's own changes, its next push tells
-        the servers; in a round those of the lowest rank count.
+        When the `lr`, `wd` or `rescale_grad` of a worker's own changes, its next push tells the servers; in a round
+        those of the lowest rank count.
 
         Raises
         ------
+        ProtocolError  another worker has set another optimizer, or other numbers in it
         ArgumentError  the servers know no such optimizer
         """
         told = describe(optimizer)
         self._settle()  # what was pushed before is not updated
         self._optimizers += 1
-        if self.rank == 0:
-            what = {"store": self._number, "n": self._optimizers, "optimizer": told}
-            self._world.requests.command("optimizer", what)
+        what = {"store": self._number, "n": self._optimizers, "optimizer": told}
+        self._world.requests.command("optimizer", what)  # that of worker 0 is used, the others are compared
         self._updater = _elsewhere
         self._optimizer = optimizer
 

@@ -58,11 +58,11 @@ class Engine(click.ParamType):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Refuses another engine; the message says what brings it."""
-        if value == self._own:
-            return value
-        hint = missing(self._command, value)
-        installed = ", ".join(self._installed())
-        self.fail(f"engine {value!r} is not installed; there is {installed}. {hint}".rstrip(), param, ctx)
+        if value != self._own:
+            hint = missing(self._command, value)
+            installed = ", ".join(self._installed())
+            self.fail(f"engine {value!r} is not installed; there is {installed}. {hint}".rstrip(), param, ctx)
+        return value
 
 
 def asked(name: str, words: Sequence[str], commands: Sequence[click.Command]) -> str | None:
