@@ -221,7 +221,7 @@ BAD: dict[str, Bad] = {
     "selection_raises": Bad(HEAD + "def mx_select_kernel(op, call):\n    raise RuntimeError('no mood')\n", ASIDE, "no mood"),
     "selection_leaves": Bad(HEAD + "def mx_select_kernel(op, call):\n    raise SystemExit(0)\n", LEAVES, "SystemExit"),
     "selection_gives_a_list": Bad(
-        HEAD + "def mx_select_kernel(candidates):\n    return candidates\n", "expected one of the candidates or None, got [",
+        HEAD + "def mx_select_kernel(candidates):\n    return list(candidates)\n", "expected one of the candidates or None, got [",
         "expected one of the candidates or None, got ["),
     "registration_gives_a_list": Bad(HEAD + "def mx_register_operators(registry):\n    return [Own]\n", "returned [<class"),
     "diagnostics_give_a_list": Bad(HEAD + "def mx_diagnostics():\n    return ['a line']\n", "", "expected a mapping of texts"),
