@@ -51,6 +51,32 @@ assert memory.malloc(0, 0) == 0
 """
 
 
+COLLECTED = (
+    PROGRAM.split("memory, storage = ")[0]
+    + """
+memory = CupyMemory()
+kept = [memory.malloc(1000, 0) for _ in range(3)]
+class Collecting(Event):
+    @property
+    def done(self):
+        if kept:
+            memory.free(kept.pop(), 0)
+        return True
+    @done.setter
+    def done(self, value):
+        pass
+cuda.Event = Collecting
+memory.free(memory.malloc(2000, 0), 0)
+assert not kept and services.storage("gpu").stats(gpu(0)).bytes_in_use == 0
+"""
+)
+
+
+@pytest.mark.long
+def test_the_garbage_collector_frees_while_memory_is_freed(machine: Machine) -> None:
+    machine.run(COLLECTED)
+
+
 @pytest.mark.long
 def test_blocks_wait_for_the_stream_that_used_them(machine: Machine) -> None:
     assert "gpu(0): cannot allocate 267386880 bytes for foreign" in machine.run(PROGRAM)

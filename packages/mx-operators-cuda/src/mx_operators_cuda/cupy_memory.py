@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections import deque
-from threading import Lock
 from typing import Any
 
 from mx_core.context import gpu
@@ -19,14 +18,16 @@ class CupyMemory:
     CuPy gives memory back while kernels of its current stream may still use it, the pool of mx knows no
     streams: so a block waits for an event after that work. Work on other streams that uses an array
     must be done, or waited for by the current one, before the array goes; CuPy's own pool asks the same.
+
+    Threads: any.
     """
 
     def __init__(self) -> None:
         from mx_core import services
 
         self._storage = services.storage("gpu")
-        self._lock = Lock()
-        self._leaving: deque[tuple[Any, int]] = deque()  # guarded by the lock
+        # without a lock: Python's garbage collector frees arrays of CuPy anywhere, also within a call of this class
+        self._leaving: deque[tuple[Any, int]] = deque()
 
     @property
     def allocator(self) -> Any:
@@ -58,18 +59,18 @@ class CupyMemory:
         with cupy.cuda.Device(device_id):
             event = cupy.cuda.Event(disable_timing=True)
             event.record()
-        with self._lock:
-            self._leaving.append((event, address))
+        self._leaving.append((event, address))
         self._collect(wait=False)
 
     def _collect(self, wait: bool) -> None:
-        with self._lock:
-            kept: deque[tuple[Any, int]] = deque()
-            for event, address in self._leaving:
-                if wait:
-                    event.synchronize()
-                elif not event.done:
-                    kept.append((event, address))
-                    continue
-                self._storage.free(address)
-            self._leaving = kept
+        for _ in range(len(self._leaving)):
+            try:
+                event, address = self._leaving.popleft()
+            except IndexError:  # another thread was faster
+                return
+            if wait:
+                event.synchronize()
+            elif not event.done:
+                self._leaving.append((event, address))
+                continue
+            self._storage.free(address)
