@@ -11,9 +11,6 @@
 namespace mx::cuda {
 namespace {
 
-constexpr uint32_t kPlainShared = 48 << 10;  // bytes that every kernel may use
-constexpr int kMaxDynamicSharedSize = 8;     // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-
 std::vector<Use> uses_of(const std::vector<Argument>& arguments) {
   std::vector<Use> uses;
   for (const Argument& one : arguments) {
@@ -29,12 +26,7 @@ class LaunchTask final : public ArrayTask {
 
   // The kernel is loaded, and the arrays are on its GPU.
   void check_launch(const Gpu& gpu) const {
-    const Function function = launch_.kernel->on(gpu);
-    if (launch_.shared_bytes > kPlainShared) {
-      const Current current(gpu);
-      check(gpu.cuda().function_set(function, kMaxDynamicSharedSize, static_cast<int>(launch_.shared_bytes)),
-            where(gpu), "cuFuncSetAttribute");
-    }
+    launch_.kernel->allow_shared(gpu, launch_.shared_bytes);
     size_t number = 0;
     for (size_t i = 0; i < launch_.arguments.size(); ++i) {
       if (launch_.arguments[i].array == nullptr) continue;

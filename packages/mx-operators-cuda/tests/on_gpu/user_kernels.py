@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from mx_core import cpu, gpu, num_gpus
 from mx_core.errors import ArgumentError, MXNetError
 from mx_ndarray import invoke_capsule, nd
+from mx_ndarray.custom import CustomOp, CustomOpProp, register
 from mx_operators_cuda.nvrtc import CompileError
 from mx_operators_cuda.user_kernels import SourceModule
 
@@ -114,6 +116,36 @@ def test_shared_memory(ctx: Any, more: int) -> None:
     arguments = [(x, False), (y, True), struct.pack("<q", 64)]
     launch(SourceModule(REVERSED), "reversed", ctx, arguments, (1, 1, 1), (64, 1, 1), 8 * 64 + more)
     np.testing.assert_array_equal(y.asnumpy(), np.arange(64)[::-1])
+
+
+class Late(CustomOp):
+    """The same numbers, when the test lets it."""
+
+    go = Event()
+
+    def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        assert self.go.wait(60)
+        self.assign(out_data[0], req[0], in_data[0])
+
+
+@register("test_late_for_a_kernel")
+class LateProp(CustomOpProp):
+    def create_operator(self, ctx: Any, shapes: Any, dtypes: Any) -> CustomOp:
+        return Late()
+
+
+def test_a_launch_that_waits_keeps_its_shared_memory() -> None:
+    """A later launch of the same kernel that needs less is enqueued before it."""
+    module, here = SourceModule(REVERSED), gpu(0)
+    late = nd.Custom(nd.arange(64, dtype="float64"), op_type="test_late_for_a_kernel").as_in_context(here)
+    made = []
+    for x, kilobytes in ((late, 100), (nd.arange(64, ctx=here, dtype="float64"), 60)):
+        made.append(nd.zeros((64,), ctx=here, dtype="float64"))
+        arguments = [(x, False), (made[-1], True), struct.pack("<q", 64)]
+        launch(module, "reversed", here, arguments, (1, 1, 1), (64, 1, 1), kilobytes << 10)
+    Late.go.set()
+    for y in made:
+        np.testing.assert_array_equal(y.asnumpy(), np.arange(64)[::-1])
 
 
 def test_refusals(ctx: Any, module: SourceModule) -> None:
