@@ -19,11 +19,13 @@ enum : int { kNoTranspose = 0, kTranspose = 1 };                          // cub
 enum : int { kReal32 = 0, kReal64 = 1, kReal16 = 2, kBrain16 = 14 };      // cudaDataType_t
 enum : int { kCompute32 = 68, kCompute64 = 70 };                          // cublasComputeType_t
 constexpr int kDefaultAlgorithm = -1;                                     // cublasGemmAlgo_t
+constexpr int kWideSums = 16;  // cublasMath_t: no TensorFloat-32, and partial sums are never rounded to 16 bits
 
 struct Functions {
   int (*create)(Handle* handle);
   int (*set_stream)(Handle handle, Stream stream);
   int (*set_workspace)(Handle handle, void* workspace, size_t bytes);
+  int (*set_math_mode)(Handle handle, int mode);
   const char* (*status_text)(int status);
   int (*multiply)(Handle handle, int transpose_a, int transpose_b, int m, int n, int k,
                   const void* alpha, const void* a, int type_a, int row_a, long long stride_a,
@@ -71,6 +73,7 @@ void check_status(const Functions& blas, int status, const std::string& where, c
 // its memory.
 void complete(const Functions& blas, const Gpu& gpu, Stream stream, Bound& bound, const std::string& where) {
   if (bound.handle == nullptr) check_status(blas, blas.create(&bound.handle), where, "cublasCreate");
+  check_status(blas, blas.set_math_mode(bound.handle, kWideSums), where, "cublasSetMathMode");
   check_status(blas, blas.set_stream(bound.handle, stream), where, "cublasSetStream");
   size_t free_bytes = 0, total = 0;
   gpu.memory(&free_bytes, &total);
@@ -103,6 +106,7 @@ void load_blas(const std::string& path) {
   find(library, path, "cublasCreate_v2", &made->blas.create);
   find(library, path, "cublasSetStream_v2", &made->blas.set_stream);
   find(library, path, "cublasSetWorkspace_v2", &made->blas.set_workspace);
+  find(library, path, "cublasSetMathMode", &made->blas.set_math_mode);
   find(library, path, "cublasGetStatusString", &made->blas.status_text);
   find(library, path, "cublasGemmStridedBatchedEx", &made->blas.multiply);
   loaded.store(made.release());

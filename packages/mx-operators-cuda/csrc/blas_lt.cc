@@ -18,8 +18,11 @@ using Preference = struct PreferenceTag*;
 enum : int { kNoTranspose = 0, kTranspose = 1 };                                // cublasOperation_t
 enum : int { kReal32 = 0, kReal16 = 2, kBrain16 = 14, kCompute32 = 68 };        // cudaDataType_t, cublasComputeType_t
 enum : int { kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPointer = 8 };  // cublasLtMatmulDescAttributes_t
-enum : int { kWorkspaceBytes = 1, kAlignmentA = 5, kAlignmentD = 8 };  // cublasLtMatmulPreferenceAttributes_t
-enum : uint32_t { kPlain = 1, kRelu = 2, kBias = 4 };                  // cublasLtEpilogue_t
+// cublasLtMatmulPreferenceAttributes_t
+enum : int { kWorkspaceBytes = 1, kReductions = 3, kAlignmentA = 5, kAlignmentD = 8 };
+enum : uint32_t { kPlain = 1, kRelu = 2, kBias = 4 };  // cublasLtEpilogue_t
+// cublasLtReductionScheme_t: partial sums are added up in float32, not in the type of the result
+constexpr uint32_t kWideSums = 2;
 
 struct Algorithm {
   uint64_t data[8];
@@ -161,6 +164,7 @@ ProductPlan::ProductPlan(const Epilogue& what, size_t most_workspace, const Gpu&
   lay(&parts_->c, false, what.n, what.m, what.row_c);
   ok(lt.preference_create(&parts_->preference), "cublasLtMatmulPreferenceCreate");
   prefer(kWorkspaceBytes, most_workspace);
+  prefer(kReductions, kWideSums);
   for (int attribute = kAlignmentA; attribute <= kAlignmentD; ++attribute) {
     prefer(attribute, static_cast<uint32_t>(kAlignment));
   }

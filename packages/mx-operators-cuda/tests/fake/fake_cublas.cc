@@ -12,6 +12,7 @@ enum { kOk = 0, kNotInitialized = 1, kInvalid = 7, kUnsupported = 15 };
 struct Handle {
   void* stream = nullptr;
   bool has_workspace = false;
+  int mode = 0;
 };
 
 struct Call {
@@ -60,6 +61,10 @@ int cublasSetWorkspace_v2(Handle* handle, void* workspace, size_t bytes) {
   handle->has_workspace = true;
   return kOk;
 }
+int cublasSetMathMode(Handle* handle, int mode) {
+  handle->mode = mode;
+  return kOk;
+}
 const char* cublasGetStatusString(int status) {
   return status == kInvalid ? "the function got an invalid value" : "the function failed";
 }
@@ -70,6 +75,7 @@ int cublasGemmStridedBatchedEx(Handle* handle, int turn_a, int turn_b, int m, in
                                long long stride_b, const void* beta, void* c, int type_c, int row_c,
                                long long stride_c, int batch, int compute, int) {
   if (handle->stream == nullptr || !handle->has_workspace) return kNotInitialized;
+  if (handle->mode != 16) return kUnsupported;  // it may add up in 16 bits
   if (type_a != type_b || type_a != type_c || compute != (type_a == kReal64 ? 70 : 68)) {
     return kUnsupported;
   }

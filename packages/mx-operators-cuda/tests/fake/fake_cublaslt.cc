@@ -133,7 +133,7 @@ int cublasLtMatmulPreferenceDestroy(Desc* preference) {
   return kOk;
 }
 int cublasLtMatmulPreferenceSetAttribute(Desc* preference, int attribute, const void* value, size_t bytes) {
-  if (attribute == 1 ? bytes != 8 : attribute < 5 || attribute > 8 || bytes != 4) return kInvalid;
+  if (attribute == 1 ? bytes != 8 : bytes != 4 || (attribute != 3 && (attribute < 5 || attribute > 8))) return kInvalid;
   preference->set[attribute].assign(static_cast<const char*>(value), static_cast<const char*>(value) + bytes);
   return kOk;
 }
@@ -141,6 +141,7 @@ int cublasLtMatmulAlgoGetHeuristic(Handle*, const Desc* desc, const Layout* a, c
                                    const Layout* d, const Desc* preference, int wanted, Choice* choices, int* found) {
   int k = 0;
   if (wanted < 1 || c != d || !agree(*desc, *a, *b, *c, &k)) return kInvalid;
+  if (preference->get<uint32_t>(3, 7) != 2) return kUnsupported;  // sums in the type of the result
   *found = preference->get<uint64_t>(1, 0) >= kWorkspace && preference->get<uint32_t>(5, 256) <= 16 ? 1 : 0;
   if (*found == 0) return kUnsupported;
   choices[0] = Choice{{{kMark}}, kWorkspace, kOk, 1, {}};
