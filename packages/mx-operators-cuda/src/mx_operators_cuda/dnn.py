@@ -192,12 +192,20 @@ def signatures(call: KernelCall, work: Work) -> list[Signature]:
     ]
 
 
+def _whole(s: Shape) -> bool:
+    """Whether the extents are those of a convolution: a transpose to a target shape cuts one element more in front."""
+    return s.outer == tuple(
+        (size + 2 * pad - dilate * (taps - 1) - 1) // stride + 1
+        for size, pad, dilate, taps, stride in zip(s.inner, s.pad, s.dilate, s.kernel, s.stride, strict=True)
+    )
+
+
 def _plan(call: KernelCall, work: Work | None) -> Any:
     """A plan of what cuDNN has, each with our own kernels in its place for the runs that it declines."""
     p: Any = call.params
     if work is None or p.cudnn_off or not cudnn.installed():
         return None
-    if work.code not in _FLOATS or min(work.shape.elements) == 0:
+    if work.code not in _FLOATS or min(work.shape.elements) == 0 or not _whole(work.shape):
         return None
     gpu = call.context.device_id
     steps: list[Launch | Library] = []

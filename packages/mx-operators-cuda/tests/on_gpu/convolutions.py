@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,16 @@ def test_what_our_own_kernels_serve(bench: GpuBench) -> None:
     assert variant(bench, "Convolution", params, [(1, 2, 5, 5)], "float64") == "nvrtc"
     if FAKE:
         assert variant(bench, "Convolution", {**params, "workspace": 0}, [(1, 2, 5, 5)]) == "nvrtc"
+
+
+def test_a_transpose_that_is_cut_unevenly(bench: GpuBench) -> None:
+    """cuDNN has one padding for both sides, and is not asked."""
+    params, shape = {"kernel": (3, 3), "num_filter": 2, "target_shape": (6, 6)}, (1, 2, 5, 5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert variant(bench, "Deconvolution", params, [shape]) == "nvrtc"
+        compare(bench, "Deconvolution", params, [shape])
+        compare(bench, "_backward_Deconvolution", *backward_given("Deconvolution", params, shape))
 
 
 def test_addresses_that_are_not_aligned(bench: GpuBench) -> None:
