@@ -45,6 +45,7 @@ struct Nccl {
   Functions nccl;
   std::mutex mutex;  // guards `cliques`
   std::map<std::vector<int>, std::unique_ptr<Clique>> cliques;
+  std::mutex enqueuing;  // cliques that share GPUs enqueue in the same order on all of them
 };
 std::atomic<Nccl*> loaded{nullptr};  // never unloaded
 
@@ -170,6 +171,7 @@ class CollectiveTask final : public ArrayTask {
     void* root = tensor(0, true).data;
     std::vector<void*> memory;
     for (size_t i = 0; i < gpus_.size(); ++i) memory.push_back(tensor(i + 1, true).data);
+    const std::lock_guard<std::mutex> lock(nccl().enqueuing);
     check_result(f.group_start(), "ncclGroupStart");
     int first = 0;
     for (size_t i = 0; i < gpus_.size(); ++i) {

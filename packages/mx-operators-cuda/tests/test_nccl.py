@@ -34,3 +34,26 @@ def test_a_library_that_is_no_nccl(machine: Machine) -> None:
 def test_no_gpu(machine: Machine) -> None:
     said = machine.run(PROGRAM, FAKE_CUDA_DEVICES="0")
     assert "gpu(0) cannot be used: the NVIDIA driver found no GPU" in said
+
+
+@pytest.mark.long
+def test_groups_of_gpus_that_overlap_enqueue_one_after_the_other(machine: Machine) -> None:
+    program = """
+import threading
+import mx_kvstore
+from mx_core import gpu
+from mx_ndarray import nd
+def work(first):
+    store, gpus = mx_kvstore.create("nccl"), [gpu(first), gpu(first + 1)]
+    store.init("w", nd.zeros((3,), ctx=gpus[0]))
+    for step in range(40):
+        given = [nd.ones((3,), ctx=ctx) for ctx in gpus]
+        store.pushpull("w", given, out=given)
+        assert [x.asnumpy().tolist() for x in given] == [[2] * 3] * 2
+    print("done")
+threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+"""
+    settings = {"FAKE_CUDA_DEVICES": "3", "FAKE_NCCL_GROUP_MICROSECONDS": "300"}
+    assert machine.run(program, **settings).split() == ["done", "done"]

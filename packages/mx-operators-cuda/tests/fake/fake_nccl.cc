@@ -4,6 +4,7 @@
 // on their streams, so one that is missing or enqueued in another order never ends.
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -39,6 +40,7 @@ struct Group {
   bool done = false;
 };
 
+std::atomic<bool> open{false};  // a group of any thread is
 thread_local bool grouping = false;
 thread_local std::vector<Part> pending;
 thread_local int expected = 0;
@@ -125,12 +127,16 @@ int ncclCommInitAll(Communicator** made, int n, const int*) {
   return kOk;
 }
 int ncclGroupStart() {
+  // groups of two threads may be enqueued in one order on a GPU and in the other on the next
+  if (open.exchange(true)) return kInvalidUsage;
+  if (const char* microseconds = std::getenv("FAKE_NCCL_GROUP_MICROSECONDS")) ::usleep(std::atoi(microseconds));
   grouping = true;
   pending.clear();
   return kOk;
 }
 int ncclGroupEnd() {
   grouping = false;
+  open.store(false);
   if (pending.size() != static_cast<size_t>(expected)) return kInvalidUsage;
   const auto group = std::make_shared<Group>();
   group->parts = pending;
