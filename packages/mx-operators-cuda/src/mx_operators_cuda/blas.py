@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from mx_core.errors import MXNetError
@@ -69,6 +69,7 @@ def load_light() -> tuple[str, int]:
     return load_first("cuBLASLt (CUDA's matrix products with epilogues)", _CURE, candidates, opened)
 
 
+@cache  # the search asks the system's tools, and would do so for every product
 def has_epilogues() -> bool:
     """Whether cuBLASLt can be loaded; the first call tries."""
     try:

@@ -93,6 +93,7 @@ def _load_beside(path: Path) -> None:
                 ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
 
 
+@cache  # the search asks the system's tools, and would do so for every layer
 def installed() -> bool:
     """Whether it can be loaded; the first call tries."""
     try:
