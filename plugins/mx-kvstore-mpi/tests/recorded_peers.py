@@ -25,6 +25,11 @@ class Handle:
         return self.complete
 
 
+def ended(requests: list[Handle]) -> list[int]:
+    """Places of those that are complete, as `messages.ended` gives them of MPI's."""
+    return [place for place, each in enumerate(requests) if each.complete]
+
+
 class Recorder:
     """One peer. Threads: any.
 

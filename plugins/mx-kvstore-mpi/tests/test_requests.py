@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import recorded_peers
 from recorded_peers import Inbox, Recorder
 
 from mx_core import dtypes
@@ -35,6 +36,7 @@ STEP = 4
 def two_slices_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However few bytes they are."""
     monkeypatch.setattr("mx_kvstore_mpi.outbox._BUSY", 0)
+    monkeypatch.setattr("mx_kvstore_mpi.messages.ended", recorded_peers.ended)
 
 
 class Nobody:

@@ -120,6 +120,64 @@ def test_sums_and_updates_of_servers(start: Any, step: str) -> None:
     job.wait_for("exact", 2)
 
 
+STRAIGHT = """
+import numpy as np
+import mx
+
+store = mx.kv.create("dist_sync")
+rank, shape = store.rank, (40, 30)
+keys = [0, 1, 2]
+store.init(keys, [mx.nd.zeros(shape)] * 3)
+weights = np.zeros((3, *shape), "float32")
+common = np.random.default_rng(3)
+for turn in range(80):
+    if turn == 40:
+        store.set_optimizer(mx.optimizer.create("test", rescale_grad=1.0))  # adds
+    key, how = int(common.integers(3)), common.integers(5)
+    values = common.integers(-9, 9, (2, *shape)).astype("float32")
+    weights[key] = values.sum(0) + (weights[key] if turn >= 40 else 0)
+    value, out = mx.nd.array(values[rank]), mx.nd.zeros(shape)
+    if how == 0:
+        store.push(key, value)
+    elif how == 1:
+        store.pushpull(key, value)  # into what is sent
+        out = value
+    elif how == 2:
+        both = mx.nd.concat(value, mx.nd.zeros(shape), dim=0)
+        store.pushpull(key, both[:40], out=both[40:])  # views of one array
+        out = both[40:]
+    elif how == 3:
+        outs = [mx.nd.zeros(shape), mx.nd.zeros(shape)]
+        store.pushpull(key, value, out=outs)
+        assert (outs[0].asnumpy() == outs[1].asnumpy()).all()
+        out = outs[1]
+    else:
+        store.pushpull(key, value, out=out)
+    if how:
+        if turn % 3 == 0:
+            assert (out.asnumpy() == weights[key]).all(), (turn, how)
+        out[:] = -1.0  # the array is the caller's
+    for _ in range(int(common.integers(3))):
+        other, found = int(common.integers(3)), mx.nd.zeros(shape)
+        store.pull(other, out=found)
+        if turn % 2:
+            assert (found.asnumpy() == weights[other]).all(), (turn, other)
+founds = [mx.nd.zeros(shape) for _ in keys]
+store.pull(keys, out=founds)
+assert all((found.asnumpy() == weight).all() for found, weight in zip(founds, weights))
+store.barrier()
+print("values", rank)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("bound", ["500", "1000000"])
+def test_a_value_that_went_to_the_caller_alone_is_pulled_from_servers(start: Any, bound: str) -> None:
+    job = start(STRAIGHT, 2, "-s", "2", "--deadline", "60", MXNET_KVSTORE_BIGARRAY_BOUND=bound)
+    assert job.wait() == 0, job.text
+    assert set(job.wait_for(r"values (\d)", 2)) == {"0", "1"}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_sums_of_servers_are_exact_for_long(start: Any) -> None:

@@ -45,6 +45,11 @@ def in_host_memory(array: NDArray) -> bool:
     return array.context.device_typeid in _HOST
 
 
+def alike(one: NDArray, other: NDArray) -> bool:
+    """Whether one loop can write both."""
+    return one._dtype_code == other._dtype_code and in_host_memory(one) and in_host_memory(other)
+
+
 def _native(*lists: Sequence[NDArray]) -> bool:
     """Whether the loops take these arrays, which have one shape."""
     first: Any = lists[0][0].dtype

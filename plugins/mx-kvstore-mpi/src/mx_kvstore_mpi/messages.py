@@ -7,6 +7,7 @@ The set of commands is closed; a text holds names and numbers only.
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -71,7 +72,7 @@ class Head(NamedTuple):
 
     def encoded(self) -> Values:
         """What is sent."""
-        return np.array(self, np.int64)
+        return np.frombuffer(_NUMBERS.pack(*self), np.int64)
 
     @staticmethod
     def decoded(numbers: Values, source: int) -> Head:
@@ -81,14 +82,21 @@ class Head(NamedTuple):
         ------
         ProtocolError  it is no head of a message
         """
-        found = [int(number) for number in numbers]
-        if len(found) == len(Head._fields) and found[0] in set(Command):
-            head = Head(Command(found[0]), *found[1:])
+        found = numbers.tolist()
+        if len(found) == len(Head._fields) and found[0] in _COMMANDS:
+            head = Head(_COMMANDS[found[0]], *found[1:])
             sizes = head.key, head.begin, head.step, head.indices, head.data
             fits = min(sizes) >= 0 and 0 <= head.text <= _LIMIT and head.indices % 8 == 0
             if fits and name_of(head.storage) is not None:
                 return head
         raise ProtocolError(f"[KVStore] rank {source} sent a message that is none: {found}")
+
+
+_NUMBERS = struct.Struct(f"{len(Head._fields)}q")
+_COMMANDS = {int(command): command for command in Command}
+#: where in a head the sizes of what follows begin
+_SIZES = Head._fields.index("text")
+_NO_INDICES = np.empty(0, np.int64)
 
 
 class Message(NamedTuple):
@@ -129,20 +137,24 @@ def send(
     data : numpy array of one dimension, optional
     indices : numpy array of int64 of one dimension, optional
     """
-    said = b"" if text is None else json.dumps(text).encode()
-    parts = [
-        (np.frombuffer(said, np.uint8), TEXT),
-        (_bytes(indices), INDICES),
-        (_bytes(data), DATA),
-    ]
-    sizes = [part.nbytes for part, _ in parts]
-    whole = head._replace(text=sizes[0], indices=sizes[1], data=sizes[2])
+    parts: list[tuple[Values, int]] = []
+    if text is not None:
+        parts.append((np.frombuffer(json.dumps(text).encode(), np.uint8), TEXT))
+    if indices is not None:
+        parts.append((indices.view(np.uint8), INDICES))
+    if data is not None:
+        parts.append((data.view(np.uint8), DATA))
+    sizes = {tag: part.nbytes for part, tag in parts}
+    whole = Head._make((*head[:_SIZES], sizes.get(TEXT, 0), sizes.get(INDICES, 0), sizes.get(DATA, 0)))
     pending = [comm.Isend(whole.encoded(), to, HEAD)]
     return pending + [comm.Isend(part, to, tag) for part, tag in parts if part.nbytes]
 
 
-def _bytes(values: Values | None) -> Values:
-    return np.empty(0, np.uint8) if values is None else values.view(np.uint8)
+def ended(requests: list[Any]) -> list[int]:
+    """Places of the requests of MPI that are complete; asks for all at once."""
+    from mpi4py import MPI
+
+    return MPI.Request.Testsome(requests) or []
 
 
 def receive(comm: Any, source: int, room: Callable[[Head, Any], Values]) -> Message:
@@ -166,8 +178,9 @@ def receive(comm: Any, source: int, room: Callable[[Head, Any], Values]) -> Mess
         comm.Recv(said, source, TEXT)
         text = json.loads(said.tobytes())
     data = room(head, text)
-    indices = np.empty(head.indices // 8, np.int64)
+    indices = _NO_INDICES
     if head.indices:
+        indices = np.empty(head.indices // 8, np.int64)
         comm.Recv(indices.view(np.uint8), source, INDICES)
     if head.data:
         comm.Recv(data[: head.data], source, DATA)

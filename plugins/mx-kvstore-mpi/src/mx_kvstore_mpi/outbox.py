@@ -79,9 +79,10 @@ class Outbox:
         """Begins what there is room for; True if something has been sent completely."""
         left, ended = [], []
         for sending, pending in self._under_way:
-            still = [each for each in pending if not each.Test()]
-            if still:
-                left.append((sending, still))
+            while pending and pending[-1].Test():
+                pending.pop()
+            if pending:
+                left.append((sending, pending))
             else:
                 ended.append(sending)
         self._under_way = left

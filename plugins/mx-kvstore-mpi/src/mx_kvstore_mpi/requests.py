@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -63,7 +62,7 @@ class Request:
     residual: Values | None = None
     priority: int = 0
     unsent: int = 0
-    receiving: deque[Any] = field(default_factory=deque)
+    unreceived: int = 0
     since: float = field(default_factory=time.monotonic)
 
     def sent(self) -> None:
@@ -72,10 +71,8 @@ class Request:
 
     @property
     def complete(self) -> bool:
-        """Whether all is sent and received; asks MPI for the first that is not received yet."""
-        while self.receiving and self.receiving[0].Test():  # servers answer in the order of slices
-            self.receiving.popleft()
-        return not self.unsent and not self.receiving
+        """Whether all is sent and received."""
+        return not self.unsent and not self.unreceived
 
 
 class Requests:
@@ -103,6 +100,9 @@ class Requests:
         self._boxes = [Outbox(bytes_at_once(step)) for _ in range(servers)]
         self._steps = Steps(waiter, self._wake)
         self._under_way: list[Request] = []
+        #: what MPI receives, and what each belongs to
+        self._arriving: list[Any] = []
+        self._expecting: list[Request] = []
         self._abandoned: list[Any] = []
         self._keys: list[str] = []
         self._stores = 0
@@ -268,13 +268,18 @@ class Requests:
     def _expect(self, comm: Any, request: Request, part: Part, elements: slice) -> None:
         """Has room for a slice that the server answers; it sends those of a key in their order."""
         room = _of(request.receive, part, elements).view(np.uint8)
-        request.receiving.append(comm.Irecv(room, self._workers + part.server, VALUE + request.number))
+        self._arriving.append(comm.Irecv(room, self._workers + part.server, VALUE + request.number))
+        self._expecting.append(request)
+        request.unreceived += 1
 
     def _progress(self) -> bool:
         """Ends what is complete; true if something is, or if there is something new to start."""
         moved = [box.go() for box in self._boxes]
-        changed = any(moved)
-        for request in [each for each in self._under_way if each.complete]:
+        changed, arrived = any(moved), sorted(messages.ended(self._arriving), reverse=True)
+        for place in arrived:
+            self._expecting.pop(place).unreceived -= 1
+            del self._arriving[place]
+        for request in [each for each in self._under_way if each.complete] if changed or arrived else ():
             with self._changed:
                 mine = request in self._under_way  # else the job has failed, and `_fail` has ended it
                 if mine:

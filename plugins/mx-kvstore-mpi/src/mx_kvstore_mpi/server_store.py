@@ -14,6 +14,7 @@ from mx_core.files import atomic_write, read_bytes
 from mx_kvstore import KVStore
 from mx_kvstore.arrays import Values, check_compressed, host_of, in_main_memory, push
 from mx_kvstore.compression import Compression
+from mx_kvstore.reduction import alike
 from mx_kvstore_mpi import settings, world
 from mx_kvstore_mpi.agreement import Told, of_optimizer, rates
 from mx_kvstore_mpi.described import describe
@@ -54,6 +55,8 @@ class ServerStore(KVStore):
         self._residuals: dict[Any, Values] = {}
         #: what the servers have a copy of, and its rates there
         self._optimizer: Any = None
+        #: keys whose last value went to the caller's array alone: a pull asks the servers for it
+        self._behind: set[Any] = set()
         self._rates: dict[str, Any] = {}
 
     @property
@@ -134,27 +137,43 @@ class ServerStore(KVStore):
         push(start, "KVStore.pull", (), (target,), priority)
 
     def apply(self, key: Any, total: NDArray, stored: NDArray) -> None:
-        """Sends the sum of this worker's devices to the servers."""
+        """Sends the sum of this worker's devices to the servers, whose answer becomes the value."""
+        host = host_of(stored)
+        self._exchange(key, total, host, host)
+        if host is not stored:
+            host.copyto(stored)
+        self._behind.discard(key)
+
+    def apply_and_pull(self, key: Any, total: NDArray, stored: NDArray, outs: list[NDArray]) -> None:
+        """As `apply`; where one array of main memory is to be filled, the answer goes there and nowhere else."""
+        if len(outs) == 1 and not self._at_once and alike(outs[0], stored):
+            self._exchange(key, total, stored, outs[0])
+            self._behind.add(key)
+        else:
+            super().apply_and_pull(key, total, stored, outs)
+
+    def _exchange(self, key: Any, total: NDArray, stored: NDArray, target: NDArray) -> None:
+        """Pushes, and has the answer written to `target`; the next push of the key waits for `stored`."""
         self._check()
         self._tell_rates()
         number, places, priority = self._numbers[key], self._parts[key], self.priority
         called = f"the push of key {key!r}"
-        host = host_of(stored)
         compression = self._compression
         if compression is not None and key not in self._residuals:
             self._residuals[key] = np.zeros(stored.size, np.float32)
 
-        def start(done: Any, values: Values, result: Values) -> None:
+        def start(done: Any, values: Values, *results: Values) -> None:
             command = Command.PUSH_ONLY if self._at_once else Command.PUSH
-            receive = None if self._at_once else result
+            receive = None if self._at_once else results[-1]
+            if receive is not None and np.may_share_memory(values, receive):
+                values = values.copy()  # MPI may not write what it still sends
             request = Request(number, called, command, places, values, receive, done)
             if compression is not None:
                 request.compression, request.residual = compression, self._residuals[key]
             self._requests.ask(request, priority)
 
-        push(start, "KVStore.push", (in_main_memory(total),), (host,), priority)
-        if host is not stored:
-            host.copyto(stored)
+        writes = (stored,) if target is stored else (stored, target)
+        push(start, "KVStore.push", (in_main_memory(total),), writes, priority)
 
     def _check_pushed(self, what: str, given: Any) -> None:
         super()._check_pushed(what, given)
@@ -178,11 +197,13 @@ class ServerStore(KVStore):
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
         """As `KVStore.pull`; with `async`, gets what the servers have when they are asked."""
-        if self._at_once:  # others may have pushed meanwhile
-            with self._lock:
-                for each in key if isinstance(key, (list, tuple)) else [key]:
-                    if each in self._values:
-                        self._refresh(each, priority)
+        with self._lock:
+            for each in key if isinstance(key, (list, tuple)) else [key]:
+                if each in (
+                    self._values if self._at_once else self._behind
+                ):  # others may have pushed, or it went
+                    self._refresh(each, priority)
+                    self._behind.discard(each)
         super().pull(key, out, priority, ignore_sparse)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:

@@ -13,7 +13,7 @@ from mx_kvstore.arrays import beside, check_compressed, in_main_memory
 from mx_kvstore.compression import Compression
 from mx_kvstore.exchange import text_of
 from mx_kvstore.keys import Given, Key
-from mx_kvstore.reduction import in_host_memory
+from mx_kvstore.reduction import alike
 from mx_kvstore_mpi import world
 from mx_kvstore_mpi.agreement import (
     Told,
@@ -145,7 +145,7 @@ class SyncStore(KVStore):
             wanted = [] if outs is None else outs[name]
             stored = self._home(name, arrays, priority)
             plain = self._updater is None and self._compression is None and len(arrays) == 1
-            if plain and all(_alike(array, stored) for array in (arrays[0], *wanted)):
+            if plain and all(alike(array, stored) for array in (arrays[0], *wanted)):
                 self._check()
                 kept = [self._target(name, stored)] if keep else []
                 told, targets = self._told(name, stored), (*kept, *wanted)
@@ -159,7 +159,7 @@ class SyncStore(KVStore):
 
     def apply_and_pull(self, key: Any, total: NDArray, stored: NDArray, outs: list[NDArray]) -> None:
         """As `apply`, then copies the value to `outs`; where it is the sum, all of them are written at once."""
-        if self._updater is None and all(_alike(out, stored) for out in outs):
+        if self._updater is None and all(alike(out, stored) for out in outs):
             self._sum(key, total, stored, outs)
         else:
             super().apply_and_pull(key, total, stored, outs)
@@ -211,11 +211,6 @@ class SyncStore(KVStore):
     def _check(self) -> None:
         self._world.check_process()
         self._world.fault.check()
-
-
-def _alike(out: NDArray, stored: NDArray) -> bool:
-    """Whether one loop can write both."""
-    return out._dtype_code == stored._dtype_code and in_host_memory(out) and in_host_memory(stored)
 
 
 def _form(stored: NDArray) -> Told:
