@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "convolution/padded_products.hpp"
+#include "convolution/scattered_products.hpp"
 
 namespace mx::cpu {
 namespace {
@@ -14,17 +15,24 @@ constexpr int64_t kMostTaps = 4096;
 
 class SmallConvolution final : public Plan {
  public:
-  SmallConvolution(const Signature& s, const Cost& cost, PaddedProduct<float> product)
-      : Plan(s, cost), product_(std::move(product)), images_(add_scratch(product_.bytes())) {}
+  SmallConvolution(const Signature& s, const Cost& cost, const ConvolutionGeometry& geometry, bool transposed,
+                   PaddedProduct<float> product)
+      : Plan(s, cost), geometry_(geometry), transposed_(transposed), product_(std::move(product)),
+        images_(add_scratch(product_.bytes())) {}
 
  private:
   void execute(const Call& call) const override {
     if (!call.wanted(0)) return;
     const float* bias = inputs_.size() == 3 ? call.input<float>(2) : nullptr;
-    product_.run(call.input<float>(0), call.input<float>(1), {call.output<float>(0), call.adds(0), bias},
-                 call.scratch<float>(images_));
+    const float *data = call.input<float>(0), *weight = call.input<float>(1);
+    const ConvolutionResult<float> result = {call.output<float>(0), call.adds(0), bias};
+    if (transposed_ && !weights_are_finite(geometry_, weight))
+      return scatter_products(geometry_, data, weight, result);
+    product_.run(data, weight, result, call.scratch<float>(images_));
   }
 
+  const ConvolutionGeometry geometry_;
+  const bool transposed_;
   const PaddedProduct<float> product_;
   const Section images_;
 };
@@ -59,7 +67,7 @@ PlanPtr small_convolution(const Signature& s, const ConvolutionOptions& options,
   if (product.macs() > kMostMacs) return nullptr;
   Cost cost = bandwidth_cost(s);
   cost.flops = 2 * g.macs();
-  return std::make_unique<SmallConvolution>(s, cost, std::move(product));
+  return std::make_unique<SmallConvolution>(s, cost, g, transposed, std::move(product));
 }
 
 }  // namespace mx::cpu

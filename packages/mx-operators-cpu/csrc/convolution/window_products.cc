@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "convolution/scattered_products.hpp"
+
 namespace mx::cpu {
 namespace {
 
@@ -43,6 +45,8 @@ size_t WindowProduct::scratch_bytes() const {
 
 void WindowProduct::run(const Call& call, const double* source, const double* weight,
                         const ConvolutionResult<double>& result, const PerThread& panels, double* shared) const {
+  if (to_large_ && !weights_are_finite(geometry_, weight))
+    return scatter_products(geometry_, source, weight, result);
   if (winograd_) return winograd_->run(source, weight, result, shared);
   if (depthwise_) return depthwise_->run(call, source, weight, result, panels);
   if (padded_) return padded_->run(source, weight, result, shared);
