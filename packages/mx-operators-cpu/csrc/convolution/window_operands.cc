@@ -4,6 +4,11 @@
 #include <algorithm>
 
 namespace mx::cpu {
+namespace {
+
+constexpr int64_t kShortRow = 16;  // elements that are put before the code for an instruction set is found
+
+}  // namespace
 
 template <class T>
 void TransposedFilters<T>::pack(T* panel, int64_t width, int64_t first, int64_t lines, int64_t begin,
@@ -64,6 +69,14 @@ GroupResult<T>::GroupResult(const ConvolutionGeometry& g, const Gather& gather, 
 template <class T>
 void GroupResult<T>::put_channels(int64_t channel, int64_t n, int64_t position, int64_t count, T* sums,
                                int64_t step) const {
+  if (!last_ && dense_ && count <= kShortRow) {
+    T* to = data_ + channel * steps_.channel + position;
+    for (int64_t c = 0; c < n; ++c, to += steps_.channel, sums += step) {
+      const T start = bias_ == nullptr ? T(0) : bias_[channel + c];
+      for (int64_t i = 0; i < count; ++i) to[i] = add_ ? to[i] + (sums[i] + start) : sums[i] + start;
+    }
+    return;
+  }
   if (!last_) {
     for (int64_t c = 0; c < n; ++c) target().put(channel + c, position, sums + c * step, count, true);
     return;

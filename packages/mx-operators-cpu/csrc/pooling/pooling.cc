@@ -54,7 +54,7 @@ constexpr int64_t kFew = 8192;
 
 bool has_few(const Spec& windows, const PoolOptions& o) {
   const int64_t each = product(o.window.kernel, 0, o.window.kernel.size());
-  return !o.channels_last && (o.type == PoolType::max || o.type == PoolType::avg) && each <= kFew &&
+  return !o.channels_last && windows.shape.size() == o.window.kernel.size() + 2 && (o.type == PoolType::max || o.type == PoolType::avg) && each <= kFew &&
          windows.size() <= kFew / each;
 }
 
@@ -95,8 +95,9 @@ PlanPtr pooling(const Signature& signature, const PoolOptions& options) {
     if (by_lines(signature, options)) return double_pooling(signature, options, pool_cost(signature, options));
     return pooling_loops(signature, options, pool_cost(signature, options));
   }
+  if (has_few(y, options)) return pooling_loops(signature, options, pool_cost(signature, options));
   const Geometry g(x, y, options);
-  if (g.loops || has_few(y, options)) return pooling_loops(signature, options, pool_cost(signature, options));
+  if (g.loops) return pooling_loops(signature, options, pool_cost(signature, options));
   ProgramBuilder builder(signature, pool_cost(signature, options));
   builder.step(g.forward(options.window, dnnl::prop_kind::forward_inference),
                {{DNNL_ARG_SRC, builder.input(0, g.data)}, {DNNL_ARG_DST, builder.output(0, g.out)}}, needed_by(0));
@@ -114,8 +115,9 @@ PlanPtr pooling_backward(const Signature& signature, const PoolOptions& options)
     if (by_lines(signature, options)) return double_pooling_backward(signature, options, cost);
     return pooling_backward_loops(signature, options, cost);
   }
+  if (has_few(y, options)) return pooling_backward_loops(signature, options, pool_cost(signature, options));
   const Geometry g(x, y, options);
-  if (g.loops || has_few(y, options)) return pooling_backward_loops(signature, options, pool_cost(signature, options));
+  if (g.loops) return pooling_backward_loops(signature, options, pool_cost(signature, options));
   const Window& w = options.window;
   const auto forward = g.forward(w, dnnl::prop_kind::forward_training);
   const dnnl::pooling_backward::primitive_desc backward(describing_engine(), g.kind, g.data, g.out, w.stride, w.kernel, g.dense,

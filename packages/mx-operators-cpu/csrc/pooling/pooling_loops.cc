@@ -11,6 +11,8 @@
 namespace mx::cpu {
 namespace {
 
+constexpr int64_t kRow = 256;  // elements along the width that are folded together
+
 struct Axis {
   int64_t in, out, kernel, stride, pad;
 };
@@ -47,6 +49,12 @@ class WindowPlan : public Plan {
     out_plane_ = axes_[0].out * axes_[1].out * axes_[2].out;
   }
 
+  // What a mean divides by.
+  int64_t divisor(const Range& rd, const Range& rh, const Range& rw) const {
+    return std::max<int64_t>(include_pad_ ? rd.padded * rh.padded * rw.padded
+                                          : rd.inside() * rh.inside() * rw.inside(), 1);
+  }
+
   // body(output index, element count of the divisor, ranges) per window of a plane.
   template <class Body>
   void for_windows(const Body& body) const {
@@ -57,9 +65,7 @@ class WindowPlan : public Plan {
         const Range rh(axes_[1], h);
         for (int64_t w = 0; w < axes_[2].out; ++w, ++at) {
           const Range rw(axes_[2], w);
-          const int64_t count = include_pad_ ? rd.padded * rh.padded * rw.padded
-                                             : rd.inside() * rh.inside() * rw.inside();
-          body(at, std::max<int64_t>(count, 1), rd, rh, rw);
+          body(at, divisor(rd, rh, rw), rd, rh, rw);
         }
       }
     }
@@ -122,6 +128,8 @@ class PoolingLoops final : public WindowPlan {
   }
 
   void plane(const T* x, T* y, bool add) const {
+    if (by_rows() && type_ == PoolType::max) return rows<Largest>(x, y, add);
+    if (by_rows()) return rows<Total>(x, y, add);
     for_windows([&](int64_t at, int64_t count, const Range& rd, const Range& rh, const Range& rw) {
       Sum value = type_ == PoolType::max ? std::numeric_limits<Sum>::lowest() : Sum(0);
       for_elements(rd, rh, rw, [&](int64_t i) {
@@ -134,6 +142,47 @@ class PoolingLoops final : public WindowPlan {
       if (type_ == PoolType::lp) value = root(value);
       y[at] = T(add ? static_cast<Sum>(y[at]) + value : value);
     });
+  }
+
+  struct Largest {
+    static constexpr Sum start = std::numeric_limits<Sum>::lowest();
+    static Sum of(Sum best, Sum x) { return x > best ? x : best; }
+  };
+  struct Total {
+    static constexpr Sum start = 0;
+    static Sum of(Sum sum, Sum x) { return sum + x; }
+  };
+
+  // Whether neighbouring windows see most of a row, which is short enough.
+  bool by_rows() const {
+    const Axis& width = axes_[2];
+    return type_ != PoolType::lp && width.in <= kRow && width.stride <= width.kernel;
+  }
+
+  // A row of results at a time: along depth and height first, then along the width.
+  template <class Fold>
+  void rows(const T* x, T* y, bool add) const {
+    const Axis& width = axes_[2];
+    Sum folded[kRow];
+    for (int64_t d = 0; d < axes_[0].out; ++d) {
+      const Range rd(axes_[0], d);
+      for (int64_t h = 0; h < axes_[1].out; ++h, y += width.out) {
+        const Range rh(axes_[1], h);
+        std::fill_n(folded, width.in, Fold::start);
+        for (int64_t plane = rd.begin; plane < rd.end; ++plane) {
+          const T* row = x + (plane * axes_[1].in + rh.begin) * width.in;
+          for (int64_t line = rh.begin; line < rh.end; ++line, row += width.in)
+            for (int64_t i = 0; i < width.in; ++i) folded[i] = Fold::of(folded[i], static_cast<Sum>(row[i]));
+        }
+        for (int64_t w = 0; w < width.out; ++w) {
+          const Range rw(width, w);
+          Sum value = Fold::start;
+          for (int64_t i = rw.begin; i < rw.end; ++i) value = Fold::of(value, folded[i]);
+          if (type_ == PoolType::avg) value /= static_cast<Sum>(divisor(rd, rh, rw));
+          y[w] = T(add ? static_cast<Sum>(y[w]) + value : value);
+        }
+      }
+    }
   }
 };
 

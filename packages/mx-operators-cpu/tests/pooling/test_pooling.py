@@ -31,6 +31,10 @@ def _data(shape: tuple[int, ...]) -> np.ndarray:
         ((1, 9, 50), {"kernel": (47,), "pad": (20,)}),
         ((1, 9, 12, 13, 8), {"kernel": (2, 2, 3), "pad": (0, 1, 1)}),
         ((2, 17, 5, 6), {"global_pool": True}),
+        ((1, 2, 3, 256), {"kernel": (2, 2), "stride": (1, 2)}),  # rows that are folded at once
+        ((1, 2, 3, 257), {"kernel": (2, 2), "stride": (1, 2)}),
+        ((1, 2, 5, 20), {"kernel": (2, 2), "stride": (1, 3)}),  # elements that no window sees
+        ((1, 2, 3, 4), {"kernel": (3, 3), "stride": (3, 3), "pad": (2, 2), "pooling_convention": "full"}),
     ],
 )
 def test_pooling(kind: dict, shape: tuple[int, ...], window: dict) -> None:
@@ -109,3 +113,20 @@ def test_a_window_that_is_mostly_padding_takes_no_longer(kind: str) -> None:
         )
     else:
         assert np.abs(result).max() < 1e-8
+
+
+def test_a_maximum_passes_over_what_is_no_number() -> None:
+    data = _data((1, 2, 6, 7))
+    data[0, 0, 2, 3] = np.nan
+    data[0, 1] = np.nan
+    data[0, 0, 0, 0], data[0, 0, 5, 6] = np.inf, -np.inf
+    op = operators.get("Pooling")
+    p = op.Param.parse({"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "pooling_convention": "full"})
+    output = np.empty((1, 2, 4, 4), np.float32)
+    layer_plans.run(layer_plans.prepare(op, p, [data], [output]), [data], [output])
+    lowest = np.finfo(np.float32).min
+    padded = np.pad(
+        np.where(np.isnan(data), lowest, data), ((0, 0), (0, 0), (1, 2), (1, 2)), constant_values=lowest
+    )
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, ::2]
+    np.testing.assert_array_equal(output, windows.max((-1, -2))[:, :, :4, :4])
