@@ -6,6 +6,7 @@
 // FAKE_NVRTC_INCLUDE: folders for -I, of emulation.hpp and elementwise.cuh, separated by ':'.
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -97,7 +98,8 @@ int nvrtcCompileProgram(Program* program, int, const char**) {
                            std::to_string(std::hash<std::string>()(entrance(*program) + program->source));
   program->image = "FAKE:" + base + ".so";
   if (::access((base + ".so").c_str(), R_OK) == 0) return kOk;
-  const std::string mine = base + "." + std::to_string(::getpid());
+  static std::atomic<int> compilations{0};  // threads may compile the same source
+  const std::string mine = base + "." + std::to_string(::getpid()) + "." + std::to_string(++compilations);
   std::ofstream(mine + ".cc") << "#include \"emulation.hpp\"\n" << with_dynamic_memory(program->source)
                               << entrance(*program);
   const std::string command = "g++ -std=c++17 -O0 -ffp-contract=off -shared -fPIC -w" + includes() +
