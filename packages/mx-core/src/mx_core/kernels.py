@@ -343,10 +343,14 @@ def _nothing(call: KernelCall, device: str, ordered: Sequence[KernelSpec]) -> st
     from mx_core.services import DEVICE_INSTALL
 
     types = ", ".join(map(str, call.inputs))
-    have = ", ".join(spec.variant for spec in ordered) or "nothing"
+    have = ", ".join(spec.variant for spec in ordered)
+    why = (
+        f"none of its kernels for {device} ({have}) takes them with these parameters"
+        if ordered
+        else f"nothing is registered for {device}"
+    )
     hint = plugins.missing_hint("kernels", call.op.name)
     cure = "" if device not in DEVICE_INSTALL or ordered else f" Install {DEVICE_INSTALL[device]}."
-    return (
-        f"no kernel for {call.op.name!r} on {call.context} with inputs ({types}); registered for "
-        f"{device}: {have}.{cure}" + (f" {hint}" if hint else "")
+    return f"no kernel for {call.op.name!r} on {call.context} with inputs ({types}): {why}.{cure}" + (
+        f" {hint}" if hint else ""
     )

@@ -267,7 +267,9 @@ def test_memory_that_there_is_not(ctx: Any) -> None:
 
 
 def test_what_has_no_kernel_says_so(ctx: Any) -> None:
-    with pytest.raises(NoKernelError, match=r"no kernel for 'take' on gpu\(\d\) .*registered for gpu: nvrtc"):
+    with pytest.raises(
+        NoKernelError, match=r"no kernel for 'take' on gpu\(\d\) .*kernels for gpu \(nvrtc\) takes"
+    ):
         nd.take(nd.ones((2, 4), ctx=ctx), nd.ones((1,), ctx=ctx), mode="raise")
     with pytest.raises(MXNetError, match="gpu"):
         nd.ones((2,), ctx=ctx) + nd.ones((2,), ctx=cpu())
