@@ -8,7 +8,7 @@ are ours too: MXNet's take the biased variance, cuDNN's the unbiased one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,9 @@ _WRITE: Parameter = (Kind.UINT32, 1)
 ALIGNMENT = 256
 #: bytes of workspace at most: what sums of a channel over blocks take, but no copies of large data
 WORKSPACE = 16 << 20
+#: sizes of one layer that cuDNN is asked for: it compiles each, which takes about a second, and keeps it
+SIZES = 8
+_asked: dict[object, set[object]] = {}  # sizes by layer and GPU
 
 
 class Mode(IntEnum):
@@ -151,7 +154,7 @@ def _plan(
     """
     if own is None or (what := signature(call)) is None or not cudnn.installed():
         return None
-    plan = cudnn.planned(what, call.context.device_id)
+    plan = _planned(what, call.context.device_id)
     if plan is None:
         return None
     instead, scratch = own
@@ -163,6 +166,15 @@ def _plan(
         call.op.name, call.context, call.inputs, call.outputs, [*before, library, *after, *instead],
         scratch=[*sizes, plan.workspace + ALIGNMENT],
     )  # fmt: skip
+
+
+def _planned(what: Signature, gpu: int) -> Any:
+    """cuDNN's plan; None also for a layer whose size has varied more often than `SIZES`."""
+    asked = _asked.setdefault((replace(what, extents=(0, what.extents[1], 0, 0)), gpu), set())
+    if what.extents not in asked and len(asked) >= SIZES:
+        return None
+    asked.add(what.extents)
+    return cudnn.planned(what, gpu)
 
 
 def batch_norm(call: KernelCall) -> Any:
