@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's libraries that are not installed are looked for once."""
+"""NVIDIA's libraries that are not there: looked for once, and told by `mx doctor`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mx_core.errors import MXNetError
-from mx_operators_cuda import blas, cudnn
+from mx_operators_cuda import blas, cudnn, libraries
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,14 @@ def test_one_search(module: Any, load: Any, there: Any, monkeypatch: pytest.Monk
     there.cache_clear()
     assert [there(), there()] == [False, False] and len(searches) == 1
     there.cache_clear()
+
+
+def test_what_doctor_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason, where a file was named or one that is there was refused."""
+    missing = MXNetError("cuDNN was not found. Tried libcudnn.so.9: cannot open shared object file")
+    old = MXNetError("cuDNN was not found. Tried libcudnn.so: [gpu] cuDNN: it has version 8907, 9 is needed")
+    monkeypatch.delenv("MX_CUDNN", raising=False)
+    assert libraries.absent("MX_CUDNN", "pip install it", missing) == "not installed; pip install it"
+    assert libraries.absent("MX_CUDNN", "pip install it", old) == str(old)
+    monkeypatch.setenv("MX_CUDNN", "/nowhere/libcudnn.so.9")
+    assert libraries.absent("MX_CUDNN", "pip install it", missing) == str(missing)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mx_core.errors import MXNetError, NoKernelError
+from mx_operators_cuda.libraries import absent, places
 from mx_operators_cuda.libraries import load as load_first
-from mx_operators_cuda.libraries import places
 
 #: what MX_CUDNN says when cuDNN is not to be used
 OFF = "off"
@@ -111,4 +111,4 @@ def line() -> str:
     except MXNetError as error:
         if "MX_CUDNN is off" in str(error):
             return "off (MX_CUDNN); our own kernels serve"
-        return f"not installed; our own kernels serve; {CURE}"
+        return f"our own kernels serve; {absent('MX_CUDNN', CURE, error)}"

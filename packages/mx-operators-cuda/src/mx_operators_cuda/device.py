@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mx_core.context import gpu
 from mx_core.errors import ArgumentError, MXNetError
 from mx_operators_cuda.driver import driver
+from mx_operators_cuda.libraries import absent
 
 if TYPE_CHECKING:
     from mx_core.context import Context
@@ -127,8 +128,8 @@ def _nvrtc_line() -> str:
 
     try:
         return ".".join(map(str, nvrtc.version()))
-    except MXNetError:
-        return f"not installed; {CURE}"
+    except MXNetError as error:
+        return absent("MX_NVRTC", CURE, error)
 
 
 def _blas_line() -> str:
@@ -136,8 +137,8 @@ def _blas_line() -> str:
 
     try:
         path = blas.load()
-    except MXNetError:
-        return f"not installed; {CURE}"
+    except MXNetError as error:
+        return absent("MX_CUBLAS", CURE, error)
     return f"{path}; {'with' if blas.has_epilogues() else 'without'} cuBLASLt"
 
 

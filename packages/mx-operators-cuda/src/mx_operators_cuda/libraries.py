@@ -44,6 +44,22 @@ def load(what: str, cure: str, candidates: Iterable[str], opened: Callable[[str]
     raise MXNetError(f"{what} was not found; {cure}. Tried {'; '.join(tried)}")
 
 
+def absent(variable: str, cure: str, error: MXNetError) -> str:
+    """What `mx doctor` says of a library that was not loaded.
+
+    Parameters
+    ----------
+    variable : str
+        Environment variable that may name the file.
+    cure : str
+        How it is installed.
+    error : MXNetError
+        That of `load`; it is shown where a file was named, or one that is there was refused.
+    """
+    refused = any(said in str(error) for said in (" has version ", " has no "))
+    return str(error) if refused or os.environ.get(variable) else f"not installed; {cure}"
+
+
 def places(variable: str, patterns: Sequence[str], name: str, sonames: Sequence[str]) -> Iterator[str]:
     """Paths and names to try, in order.
 
