@@ -141,10 +141,11 @@ def addresses(session: nox.Session) -> None:
 
 @nox.session
 def cudnn(session: nox.Session) -> None:
-    """cuDNN plans convolutions and normalizations for a GPU that is described; 1.5 GB from the package index."""
+    """cuDNN plans its layers for a GPU that is described; 1.5 GB from the package index."""
     install(session, ALL, "test", more=(*TEST_TOOLS, *CUDNN))
     session.run("python", "-m", "pytest", "-q", "-s", "tests/cudnn/plans.py", *session.posargs)
     session.run("python", "-m", "pytest", "-q", "-s", "tests/cudnn/compiled_plans.py", *session.posargs)
+    session.run("python", "-m", "pytest", "-q", "-s", "tests/cudnn/recurrent_layers.py", *session.posargs)
 
 
 @nox.session

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cuDNN itself has plans for batch norms, convolutions with what follows them, and layer norms: `nox -s cudnn`.
+"""cuDNN itself has plans for batch norms, convolutions with what follows them, layer norms, attention: `nox -s cudnn`.
 
 As in `plans.py` no GPU is needed. cuDNN compiles these kernels when it plans them, and for that wants a driver:
 `driver.c` is one without a GPU.
@@ -23,7 +23,7 @@ from mx_core.errors import NoKernelError
 from mx_core.kernels import KernelCall, TensorSpec
 from mx_core.operator.infer import infer_shapes, infer_types
 from mx_gluon.model_zoo import vision
-from mx_operators_cuda import cudnn, dnn, dnn_norms
+from mx_operators_cuda import cudnn, dnn, dnn_attention, dnn_norms
 from mx_operators_cuda.convolution import Result, Shape
 
 HERE = Path(__file__).parent
@@ -144,3 +144,25 @@ def test_plans_of_fused_convolutions(dtype: str, last: bool) -> None:
     )
     print("\n".join(text for _, text in missing))
     assert {residual for residual, _ in missing} == (set() if last else {True})
+
+
+#: heads and elements of one: the first Transformer, BERT, GPT-2, and wider heads
+HEADS = ((8, 64), (12, 64), (16, 64), (25, 64), (32, 80), (32, 128))
+#: rows of the query, and of key and value; the second is no multiple of anything
+LENGTHS = ((512, 512), (77, 131), (1, 1000))
+
+
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("architecture", [800, 900, 1000])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_plans_of_attention(dtype: str, architecture: int) -> None:
+    """In inference. The description is that of an H200 but for the architecture."""
+    described = json.dumps({**json.loads(GPU), "deviceVer": architecture})
+    most = 0
+    for heads, depth in HEADS:
+        for queries, keys in LENGTHS:
+            extents = (8, heads, queries, keys, depth, depth)
+            what = dnn_attention.Signature(dtypes.code(dtype), extents, depth**-0.5)
+            most = max(most, what.plan(None, described).workspace)
+    count = len(HEADS) * len(LENGTHS)
+    print(f"\nattention {dtype} sm_{architecture // 10}: {count} plans, workspace at most {most} bytes")

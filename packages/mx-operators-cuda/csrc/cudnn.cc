@@ -46,6 +46,21 @@ size_t load(const std::string& path) {
   find(library, path, "cudnnBackendSetAttribute", &f.set);
   find(library, path, "cudnnBackendGetAttribute", &f.get);
   find(library, path, "cudnnBackendExecute", &f.execute);
+  find(library, path, "cudnnCreateRNNDescriptor", &f.rnn.make);
+  find(library, path, "cudnnDestroyRNNDescriptor", &f.rnn.destroy);
+  find(library, path, "cudnnSetRNNDescriptor_v8", &f.rnn.set);
+  find(library, path, "cudnnCreateRNNDataDescriptor", &f.rnn.make_data);
+  find(library, path, "cudnnDestroyRNNDataDescriptor", &f.rnn.destroy_data);
+  find(library, path, "cudnnSetRNNDataDescriptor", &f.rnn.set_data);
+  find(library, path, "cudnnCreateTensorDescriptor", &f.rnn.make_tensor);
+  find(library, path, "cudnnDestroyTensorDescriptor", &f.rnn.destroy_tensor);
+  find(library, path, "cudnnSetTensorNdDescriptor", &f.rnn.set_tensor);
+  find(library, path, "cudnnGetRNNWeightSpaceSize", &f.rnn.parameter_bytes);
+  find(library, path, "cudnnGetRNNWeightParams", &f.rnn.parameter);
+  find(library, path, "cudnnGetRNNTempSpaceSizes", &f.rnn.space);
+  find(library, path, "cudnnRNNForward", &f.rnn.forward);
+  find(library, path, "cudnnRNNBackwardData_v8", &f.rnn.backward_data);
+  find(library, path, "cudnnRNNBackwardWeights_v8", &f.rnn.backward_parameters);
   const size_t version = f.version();
   if (version < kOldest || version >= kNewest) {
     throw Error(MX_ERROR, "[gpu] cuDNN: " + path + " has version " + std::to_string(version) + ", 9 is needed");
@@ -130,6 +145,15 @@ int64_t Descriptor::count(Attribute attribute, Type type) const {
 
 Handle Bound::made(const std::string& where) {
   if (handle == nullptr) check(functions().create(&handle), where, "cudnnCreate");
+  return handle;
+}
+
+Handle Bound::on(Stream wanted, const std::string& where) {
+  made(where);
+  if (stream != wanted) {
+    check(functions().set_stream(handle, wanted), where, "cudnnSetStream");
+    stream = wanted;
+  }
   return handle;
 }
 

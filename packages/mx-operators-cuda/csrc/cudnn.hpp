@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuDNN's graph interface, declared by us and found at run time like the driver: its functions, its numbers, a
-// descriptor that frees itself, and a handle per GPU.
+// cuDNN's graph interface, and what it has for recurrent layers, declared by us and found at run time like the driver:
+// functions, numbers, a descriptor that frees itself, and a handle per GPU.
 //
 // Source: cuDNN backend API reference, 9.x.
 #pragma once
@@ -40,6 +40,7 @@ enum Kind : int {  // cudnnBackendDescriptorType_t
   kNormBackOperation = 30,
   kPointwise = 0,
   kProperties = 38,
+  kAttentionOperation = 41,  // since 9.13.1
 };
 
 enum Attribute : int {  // cudnnBackendAttributeName_t
@@ -116,6 +117,11 @@ enum Attribute : int {  // cudnnBackendAttributeName_t
   kNormBackDbias = 2108,
   kNormBackDx = 2109,
   kPropertiesText = 2702,
+  kAttentionQuery = 2800,
+  kAttentionKey = 2801,
+  kAttentionValue = 2802,
+  kAttentionOutput = 2803,
+  kAttentionScale = 2805,
 };
 
 enum Type : int {  // cudnnBackendAttributeType_t
@@ -148,7 +154,54 @@ enum : int {                                                             // cudn
   kNondeterministic = 4,
 };
 
+// Of recurrent layers, which graphs do not have.  Source: cuDNN's reference of cudnn_adv, 9.x.
+enum : int { kRnnInference = 0, kRnnTraining = 1 };                       // cudnnForwardMode_t
+enum : int { kStandardAlgorithm = 0 };                                    // cudnnRNNAlgo_t
+enum : int { kTwoBiases = 2 };                                            // cudnnRNNBiasMode_t
+enum : int { kLinearInput = 0 };                                          // cudnnRNNInputMode_t
+enum : int { kStepsFirst = 1 };  // cudnnRNNDataLayout_t: sequences of one length, packed
+enum : int { kTensorMath = 1, kConvertingMath = 2, kPlainMath = 3 };      // cudnnMathType_t
+enum : int { kAddGradient = 0 };                                          // cudnnWgradMode_t
+enum : uint32_t { kUnpadded = 0 };
+
+struct RnnTag;      // of a cudnnRNNDescriptor_t
+struct RnnDataTag;  // of a cudnnRNNDataDescriptor_t
+struct TensorTag;   // of a cudnnTensorDescriptor_t
+
+struct RnnFunctions {
+  Status (*make)(RnnTag** made);
+  Status (*destroy)(RnnTag* made);
+  Status (*set)(RnnTag* made, int algorithm, int cell, int biases, int directions, int input, int type, int precision,
+                int math, int32_t inputs, int32_t units, int32_t projection, int32_t layers, void* dropout,
+                uint32_t flags);
+  Status (*make_data)(RnnDataTag** made);
+  Status (*destroy_data)(RnnDataTag* made);
+  Status (*set_data)(RnnDataTag* made, int type, int layout, int steps, int batch, int width, const int* lengths,
+                     void* fill);
+  Status (*make_tensor)(TensorTag** made);
+  Status (*destroy_tensor)(TensorTag* made);
+  Status (*set_tensor)(TensorTag* made, int type, int axes, const int* extents, const int* strides);
+  Status (*parameter_bytes)(Handle handle, RnnTag* rnn, size_t* bytes);
+  Status (*parameter)(Handle handle, RnnTag* rnn, int32_t layer, size_t bytes, const void* parameters, int32_t which,
+                      TensorTag* of_matrix, void** matrix, TensorTag* of_bias, void** bias);
+  Status (*space)(Handle handle, RnnTag* rnn, int mode, RnnDataTag* x, size_t* work, size_t* reserve);
+  Status (*forward)(Handle handle, RnnTag* rnn, int mode, const int32_t* lengths, RnnDataTag* of_x, const void* x,
+                    RnnDataTag* of_y, void* y, TensorTag* of_h, const void* h, void* last_h, TensorTag* of_c,
+                    const void* c, void* last_c, size_t bytes, const void* parameters, size_t work_bytes, void* work,
+                    size_t reserve_bytes, void* reserve);
+  Status (*backward_data)(Handle handle, RnnTag* rnn, const int32_t* lengths, RnnDataTag* of_y, const void* y,
+                          const void* dy, RnnDataTag* of_x, void* dx, TensorTag* of_h, const void* h,
+                          const void* d_last_h, void* dh, TensorTag* of_c, const void* c, const void* d_last_c,
+                          void* dc, size_t bytes, const void* parameters, size_t work_bytes, void* work,
+                          size_t reserve_bytes, void* reserve);
+  Status (*backward_parameters)(Handle handle, RnnTag* rnn, int how, const int32_t* lengths, RnnDataTag* of_x,
+                                const void* x, TensorTag* of_h, const void* h, RnnDataTag* of_y, const void* y,
+                                size_t bytes, void* d_parameters, size_t work_bytes, void* work, size_t reserve_bytes,
+                                void* reserve);
+};
+
 struct Functions {
+  RnnFunctions rnn;
   size_t (*version)();
   const char* (*status_text)(Status);
   void (*last_error)(char* text, size_t bytes);
@@ -208,6 +261,8 @@ struct Bound {
 
   // Makes the handle at the first call.  Throws mx::Error.
   Handle made(const std::string& where);
+  // The handle, which enqueues on a stream.
+  Handle on(Stream wanted, const std::string& where);
 };
 Bound& bound(const Gpu& gpu);
 

@@ -35,30 +35,37 @@ std::vector<int64_t> strides_of(const std::vector<int64_t>& extents, bool last) 
   return made;
 }
 
-Descriptor& Parts::described(int64_t id, int type, const std::vector<int64_t>& extents, bool last) {
+Descriptor& Parts::described(int64_t id, int type, const std::vector<int64_t>& extents,
+                             const std::vector<int64_t>& strides) {
   return keep(kTensor)
       .set_choice(kTensorType, kDataTypeType, type)
       .set(kTensorExtents, extents)
-      .set(kTensorStrides, strides_of(extents, last))
+      .set(kTensorStrides, strides)
       .set_number(kTensorId, id)
       .set_number(kTensorAlignment, static_cast<int64_t>(kAlignment));
 }
 
 const Descriptor& Parts::tensor(int64_t id, int type, const std::vector<int64_t>& extents, bool last) {
+  return tensor(id, type, extents, strides_of(extents, last));
+}
+
+const Descriptor& Parts::tensor(int64_t id, int type, const std::vector<int64_t>& extents,
+                                const std::vector<int64_t>& strides) {
   ids_.push_back(id);
-  return described(id, type, extents, last).finalize();
+  return described(id, type, extents, strides).finalize();
 }
 
 const Descriptor& Parts::between(int64_t id, const std::vector<int64_t>& extents, bool last) {
   constexpr bool yes = true;
-  return described(id, kFloat32, extents, last).set(kTensorVirtual, kBool, 1, &yes).finalize();
+  return described(id, kFloat32, extents, strides_of(extents, last)).set(kTensorVirtual, kBool, 1, &yes).finalize();
 }
 
 const Descriptor& Parts::constant(int64_t id, float value, size_t axes) {
   constexpr bool yes = true;
   constant_ids_.push_back(id);
   constants_.push_back(value);
-  return described(id, kFloat32, std::vector<int64_t>(axes, 1), false).set(kTensorByValue, kBool, 1, &yes).finalize();
+  const std::vector<int64_t> ones(axes, 1);
+  return described(id, kFloat32, ones, ones).set(kTensorByValue, kBool, 1, &yes).finalize();
 }
 
 GraphPlan::GraphPlan(const std::string& where, int32_t dtype, const Choice& choice, const Gpu* gpu,
@@ -160,11 +167,7 @@ void GraphPlan::run(const Gpu& gpu, Stream stream, const std::vector<void*>& poi
       .finalize();
   Bound& mine = bound(gpu);
   const std::lock_guard<std::mutex> lock(mine.mutex);
-  const Handle handle = mine.made(where);
-  if (mine.stream != stream) {
-    check(functions().set_stream(handle, stream), where, "cudnnSetStream");
-    mine.stream = stream;
-  }
+  const Handle handle = mine.on(stream, where);
   check(functions().execute(handle, plan_->get(), pack.get()), where, "cudnnBackendExecute");
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cudnn.hpp"
+#include "library_plan.hpp"
 
 namespace mx::cuda::dnn {
 
@@ -18,11 +18,6 @@ struct Choice {
   size_t workspace;  // bytes at most
   bool converts;     // float32 may be multiplied as TensorFloat-32
 };
-
-// Addresses of tensors are multiples of this.
-constexpr uintptr_t kAlignment = 16;
-// That of the workspace is one of this.
-constexpr uintptr_t kWorkspaceAlignment = 256;
 
 // cuDNN's number of an element type.  Throws mx::Error, MX_ERROR_UNSUPPORTED for others than float32, float16 and
 // bfloat16.
@@ -42,6 +37,8 @@ class Parts {
   void drop_last() { parts_.pop_back(); }
   // A tensor in memory; a run gets its address.
   const Descriptor& tensor(int64_t id, int type, const std::vector<int64_t>& extents, bool last);
+  const Descriptor& tensor(int64_t id, int type, const std::vector<int64_t>& extents,
+                           const std::vector<int64_t>& strides);
   // One between two operations, in float32.
   const Descriptor& between(int64_t id, const std::vector<int64_t>& extents, bool last);
   // A number that all runs get, with as many axes as the tensors have.
@@ -53,7 +50,8 @@ class Parts {
   const std::deque<float>& constants() const noexcept { return constants_; }
 
  private:
-  Descriptor& described(int64_t id, int type, const std::vector<int64_t>& extents, bool last);
+  Descriptor& described(int64_t id, int type, const std::vector<int64_t>& extents,
+                        const std::vector<int64_t>& strides);
 
   const std::string where_;
   std::deque<Descriptor> parts_;
@@ -62,19 +60,14 @@ class Parts {
 };
 
 // An execution plan of cuDNN.  Immutable.  Threads: any.
-class GraphPlan {
+class GraphPlan : public LibraryPlan {
  public:
-  GraphPlan(const GraphPlan&) = delete;
-  GraphPlan& operator=(const GraphPlan&) = delete;
-
-  size_t workspace() const noexcept { return workspace_; }
   int64_t engine() const noexcept { return engine_; }
   int64_t passed_over() const noexcept { return passed_over_; }  // engines that cuDNN named before it
-  const std::vector<int64_t>& ids() const noexcept { return parts_.ids(); }
+  const std::vector<int64_t>& ids() const noexcept override { return parts_.ids(); }
 
-  // Enqueues it.  `pointers` belong to `ids`; the GPU's context is current.
   void run(const Gpu& gpu, Stream stream, const std::vector<void*>& pointers, void* workspace,
-           const std::string& where) const;
+           const std::string& where) const override;
 
  protected:
   // The operations of a graph.
@@ -97,7 +90,6 @@ class GraphPlan {
   const int32_t dtype_;
   Parts parts_;
   const Descriptor* plan_ = nullptr;
-  size_t workspace_ = 0;
   int64_t engine_ = -1, passed_over_ = 0;
   std::string refusal_;  // of the last engine that did not serve
 };

@@ -372,9 +372,14 @@ void LaunchPlan::enqueue(const Product& product, const Gpu& gpu, const Call& cal
 }
 
 bool LaunchPlan::agree(const Library& library, const Call& call, uint8_t* request) {
+  const bool omits = library.written->omits();
   *request = call.req[library.results.front().number];
-  return std::all_of(library.results.begin(), library.results.end(),
-                     [&](const Parameter& p) { return call.req[p.number] == *request; });
+  for (const Parameter& p : library.results) {
+    const uint8_t given = call.req[p.number];
+    if (omits && *request == MX_REQ_NULL) *request = given;
+    if (given != *request && !(omits && given == MX_REQ_NULL)) return false;
+  }
+  return true;
 }
 
 bool LaunchPlan::enqueue(const Library& library, const Gpu& gpu, const Call& call) const {
@@ -386,7 +391,12 @@ bool LaunchPlan::enqueue(const Library& library, const Gpu& gpu, const Call& cal
   if (plan == nullptr) return false;
   std::vector<void*> pointers;
   for (const int64_t id : plan->ids()) {
-    void* const data = pointer(library.places[static_cast<size_t>(id - 1)], call);
+    const Parameter& place = library.places[static_cast<size_t>(id - 1)];
+    if (plan->omits() && place.kind == Parameter::kOutput && call.req[place.number] == MX_REQ_NULL) {
+      pointers.push_back(nullptr);
+      continue;
+    }
+    void* const data = pointer(place, call);
     if (reinterpret_cast<uintptr_t>(data) % dnn::kAlignment != 0) return false;
     if (std::find(pointers.begin(), pointers.end(), data) != pointers.end()) return false;
     pointers.push_back(data);

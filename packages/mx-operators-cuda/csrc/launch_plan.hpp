@@ -13,7 +13,7 @@
 
 #include "blas_lt.hpp"
 #include "captured_step.hpp"
-#include "graph_plan.hpp"
+#include "library_plan.hpp"
 #include "kernel.hpp"
 #include "mx_core/plan.hpp"
 #include "parameter.hpp"
@@ -28,11 +28,12 @@ struct Launch {
   std::vector<Parameter> parameters;
 };
 
-// A graph of cuDNN.  In a run that it serves the `then` steps that follow are enqueued after it, and the `instead` steps
-// after those are not.  In one that it cannot serve (a result is added to what is there, and cuDNN has no plan for that;
-// one of several is not wanted; an address is not aligned, or that of two tensors) it is the other way round.
+// What cuDNN computes.  In a run that it serves the `then` steps that follow are enqueued after it, and the `instead`
+// steps after those are not.  In one that it cannot serve (a result is added to what is there, and cuDNN has no plan for
+// that; one of several is not wanted, and may not be left out; an address is not aligned, or that of two tensors) it is
+// the other way round.
 struct Library {
-  std::shared_ptr<const dnn::GraphPlan> written, added;  // the latter may be null
+  std::shared_ptr<const dnn::LibraryPlan> written, added;  // the latter may be null
   std::vector<Parameter> places;   // of the tensors by their ids, the first of which is 1
   std::vector<Parameter> results;  // which outputs are written; with `added`, one
   Parameter workspace;             // scratch, of which the first multiple of kWorkspaceAlignment is used

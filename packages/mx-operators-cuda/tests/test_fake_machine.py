@@ -62,6 +62,15 @@ def test_normalizations_by_cudnn(refuses: str, machine: Machine, tmp_path: Path)
     machine.check("normalizations", MX_CUDNN=cudnn, FAKE_CUDNN_REFUSES=refuses, FAKE_CUDNN_LOG=log)
 
 
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("refuses", ["", "rnn"])
+def test_recurrent_layers_by_cudnn(refuses: str, machine: Machine, tmp_path: Path) -> None:
+    cudnn = machine.environment["FAKE_CUDNN"]
+    log = str(tmp_path / "log")
+    machine.check("recurrent_by_cudnn", MX_CUDNN=cudnn, FAKE_CUDNN_REFUSES=refuses, FAKE_CUDNN_LOG=log)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
@@ -157,6 +166,15 @@ def test_graphs(name: str, machine: Machine) -> None:
 def test_fused_convolutions(refuses: str, machine: Machine, tmp_path: Path) -> None:
     cudnn, log = machine.environment["FAKE_CUDNN"], str(tmp_path / "log")
     machine.check("fused_convolutions", MX_CUDNN=cudnn, FAKE_CUDNN_REFUSES=refuses, FAKE_CUDNN_LOG=log)
+
+
+@pytest.mark.long
+@needs_graphs
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("refuses", ["", "attention"])
+def test_fused_attention(refuses: str, machine: Machine, tmp_path: Path) -> None:
+    cudnn, log = machine.environment["FAKE_CUDNN"], str(tmp_path / "log")
+    machine.check("fused_attention", MX_CUDNN=cudnn, FAKE_CUDNN_REFUSES=refuses, FAKE_CUDNN_LOG=log)
 
 
 @pytest.mark.long

@@ -78,9 +78,11 @@ class Product:
         add: bool,
     ) -> None: ...
 
-class GraphPlan:
+class LibraryPlan:
     @property
     def workspace(self) -> int: ...
+
+class GraphPlan(LibraryPlan):
     @property
     def engine(self) -> int: ...
     @property
@@ -120,11 +122,37 @@ class NormPlan(GraphPlan):
         properties: str = "",
     ) -> None: ...
 
+class AttentionPlan(GraphPlan):
+    def __init__(
+        self,
+        *,
+        dtype: int,
+        extents: tuple[int, int, int, int, int, int],
+        scale: float,
+        workspace: int,
+        gpu: int | None,
+        properties: str = "",
+    ) -> None: ...
+
+class RnnPlan(LibraryPlan):
+    def __init__(
+        self,
+        *,
+        cell: int,
+        gradient: bool,
+        dtype: int,
+        both: bool,
+        shows: bool,
+        extents: tuple[int, int, int, int, int],
+        converts: bool,
+        gpu: int,
+    ) -> None: ...
+
 class Library:
     def __init__(
         self,
-        written: GraphPlan,
-        added: GraphPlan | None,
+        written: LibraryPlan,
+        added: LibraryPlan | None,
         *,
         places: Sequence[tuple[int, int, int]],
         results: Sequence[tuple[int, int, int]],

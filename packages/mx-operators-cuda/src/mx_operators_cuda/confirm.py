@@ -24,9 +24,10 @@ from mx_operators_cuda import ledger
 MINUTES = 9.0
 #: files of `tests/on_gpu` that `test_gpu.py` runs, those of what was added last first
 RUN_ON_GPU = (
-    "captured", "epilogues", "mixed_precision", "convolutions", "fused_convolutions", "normalizations", "detectors",
-    "vision", "samplers", "arithmetic", "plans", "memory", "operators", "layers", "indices", "losses", "recurrent",
-    "arrays", "user_kernels", "stores", "graphs", "networks", "python_code",
+    "fused_attention", "recurrent_by_cudnn", "captured", "epilogues", "mixed_precision", "convolutions",
+    "fused_convolutions", "normalizations", "detectors", "vision", "samplers", "arithmetic", "plans", "memory",
+    "operators", "layers", "indices", "losses", "recurrent", "arrays", "user_kernels", "stores", "graphs",
+    "networks", "python_code",
 )  # fmt: skip
 _FIRST, _LAST = ("stale", "never"), ("verified",)
 

@@ -15,6 +15,8 @@ from mx_operators_cuda.libraries import load as load_first
 
 #: what MX_CUDNN says when cuDNN is not to be used
 OFF = "off"
+#: sizes of one layer that cuDNN is asked for where it compiles each, which takes about a second, and keeps it
+SIZES = 8
 CURE = "pip install 'nvidia-cudnn-cu13>=9,<10'"
 _PATTERNS = ("cudnn/lib/libcudnn.so.*",)
 _SONAMES = ("libcudnn.so.9",)
@@ -27,8 +29,13 @@ _BESIDE = (
 )  # fmt: skip
 
 
+_asked: dict[tuple[Signature, int], set[Signature]] = {}  # sizes by layer and GPU
+
+
 class Signature(Protocol):
     """All that a plan depends on but the GPU; can be hashed."""
+
+    def __hash__(self) -> int: ...
 
     @property
     def called(self) -> str:
@@ -56,6 +63,21 @@ def planned(signature: Signature, gpu: int) -> Any:
             f"our own kernels serve {signature.called}, because cuDNN failed: {error}", stacklevel=2
         )
         return None
+
+
+def planned_size(signature: Signature, layer: Signature, gpu: int) -> Any:
+    """The plan of what cuDNN compiles for each size; None also for a layer of more than `SIZES` sizes.
+
+    Parameters
+    ----------
+    layer : Signature
+        The same without its size.
+    """
+    asked = _asked.setdefault((layer, gpu), set())
+    if signature not in asked and len(asked) >= SIZES:
+        return None
+    asked.add(signature)
+    return planned(signature, gpu)
 
 
 @lru_cache(maxsize=1)
@@ -91,6 +113,16 @@ def _load_beside(path: Path) -> None:
         for library in sorted(path.parents[2].glob(pattern)) if len(path.parents) > 2 else ():
             if ".alt." not in library.name:
                 ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+
+
+def version() -> tuple[int, ...]:
+    """Of what is loaded: (9, 19, 0).
+
+    Raises
+    ------
+    MXNetError  it cannot be loaded
+    """
+    return tuple(map(int, load()[1].split(".")))
 
 
 @cache  # the search asks the system's tools, and would do so for every layer

@@ -29,9 +29,6 @@ _WRITE: Parameter = (Kind.UINT32, 1)
 ALIGNMENT = 256
 #: bytes of workspace at most: what sums of a channel over blocks take, but no copies of large data
 WORKSPACE = 16 << 20
-#: sizes of one layer that cuDNN is asked for: it compiles each, which takes about a second, and keeps it
-SIZES = 8
-_asked: dict[object, set[object]] = {}  # sizes by layer and GPU
 
 
 class Mode(IntEnum):
@@ -154,7 +151,8 @@ def _plan(
     """
     if own is None or (what := signature(call)) is None or not cudnn.installed():
         return None
-    plan = _planned(what, call.context.device_id)
+    layer = replace(what, extents=(0, what.extents[1], 0, 0))
+    plan = cudnn.planned_size(what, layer, call.context.device_id)
     if plan is None:
         return None
     instead, scratch = own
@@ -166,15 +164,6 @@ def _plan(
         call.op.name, call.context, call.inputs, call.outputs, [*before, library, *after, *instead],
         scratch=[*sizes, plan.workspace + ALIGNMENT],
     )  # fmt: skip
-
-
-def _planned(what: Signature, gpu: int) -> Any:
-    """cuDNN's plan; None also for a layer whose size has varied more often than `SIZES`."""
-    asked = _asked.setdefault((replace(what, extents=(0, what.extents[1], 0, 0)), gpu), set())
-    if what.extents not in asked and len(asked) >= SIZES:
-        return None
-    asked.add(what.extents)
-    return cudnn.planned(what, gpu)
 
 
 def batch_norm(call: KernelCall) -> Any:

@@ -259,6 +259,9 @@ CUDNN: tuple[tuple[str, str], ...] = (
     ("_backward_BatchNorm", "dnn_norms:backward_batch_norm"),
     ("LayerNorm", "dnn_norms:layer_norm"),
     ("_backward_LayerNorm", "dnn_norms:backward_layer_norm"),
+    ("_fused_attention", "dnn_attention:attend"),
+    ("RNN", "dnn_rnn:rnn"),
+    ("_backward_RNN", "dnn_rnn:backward_rnn"),
 )
 
 

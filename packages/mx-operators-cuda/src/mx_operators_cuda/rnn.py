@@ -48,16 +48,17 @@ class Weights:
 
 @dataclass
 class Stack:
-    """Extents of a call, places in its memory, and its steps so far."""
+    """Extents of a call, places in its memory, and its steps so far; `first` is the input that the data are."""
 
     call: KernelCall
-    data: TensorSpec
+    first: int
     steps: list[Launch | Product] = field(default_factory=list)
     scratch: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         p: Any = self.call.params
         self.p: RNNParam = p
+        self.data: TensorSpec = self.call.inputs[self.first]
         # tensors of 16 bits are widened before the first step and rounded after the last one
         self.narrow = self.data.dtype in _NARROW
         self.code = _FLOAT32 if self.narrow else self.data.dtype
@@ -71,6 +72,10 @@ class Stack:
         """New scratch memory."""
         self.scratch.append(max(elements, 1) * self.item)
         return (Kind.SCRATCH, len(self.scratch) - 1)
+
+    def given(self, i: int) -> Parameter:
+        """Data, parameters, state or cell state."""
+        return (Kind.INPUT, self.first + i)
 
     def at(self, place: Parameter, elements: int) -> Parameter:
         """A place some elements on."""
@@ -102,6 +107,11 @@ class Stack:
             if self.gates > 1
             else (0, 0, cells * self.width)
         )
+
+    def reserved_elements(self) -> int:
+        """Of the whole reserve."""
+        gates, values, shown = self.kept()
+        return self.p.num_layers * self.ways * (gates + values) + (self.p.num_layers - 1) * shown
 
     def reserved(self, reserve: Parameter, layer: int, way: int) -> tuple[Parameter, Parameter]:
         """Gates and values of a layer and direction in the reserve."""
@@ -150,10 +160,14 @@ class Stack:
         types = [names.STORAGE[self.code], _KINDS[self.p.mode]]
         self.steps.append(written.launch("RNN", f"rnn::{name}", types, arguments, self.batch * self.units))
 
+    def finished(self) -> list[Launch | Product]:
+        """All steps; asked for once, before the scratch memory is."""
+        return self._widened() if self.narrow else self.steps
+
     def plan(self) -> Any:
         """The plan of the steps."""
         call = self.call
-        steps = self._widened() if self.narrow else self.steps
+        steps = self.finished()
         return make_plan(
             call.op.name, call.context, call.inputs, call.outputs, steps, scratch=self.scratch,
             random_blocks=call.random_blocks,
@@ -195,7 +209,8 @@ class Stack:
         return [*casts[Kind.INPUT], *steps, *casts[Kind.OUTPUT]]
 
 
-def _supported(call: KernelCall) -> bool:
+def supported(call: KernelCall) -> bool:
+    """No projection, bounds or lengths, and one floating-point type."""
     p: Any = call.params
     specs = (*call.inputs, *call.outputs)
     plain = p.projection_size is None and p.lstm_state_clip_min is None and p.lstm_state_clip_max is None
@@ -209,40 +224,53 @@ def _supported(call: KernelCall) -> bool:
 
 def rnn(call: KernelCall) -> Any:
     """data, parameters, state[, state_cell] -> output[, last states][, reserve][, mask]."""
-    if not _supported(call):
+    made = forward_stack(call)
+    return None if made is None else made.plan()
+
+
+def forward_stack(call: KernelCall) -> Stack | None:
+    """The steps of the layers, or None for what is not supported."""
+    if not supported(call):
         return None
-    s = Stack(call, call.inputs[0])
+    s = Stack(call, 0)
     if s.batch == 0:
-        return s.plan()
+        return s
     p, n_states = s.p, len(call.inputs) - 2
     outputs = list(range(len(call.outputs)))
     last = outputs[1 : 1 + n_states] if p.state_outputs else []
     rest = outputs[1 + len(last) :]
     masked = p.p > 0 and p.num_layers > 1
-    mask = (Kind.OUTPUT, rest[-1]) if masked else None
     keeps = len(rest) > masked
-    gates, values, shown = s.kept()
-    size = p.num_layers * s.ways * (gates + values) + (p.num_layers - 1) * shown
-    reserve, top = s.memory(size), s.memory(shown)
-    products, right = s.memory(s.time * s.batch * s.rows), s.memory(s.batch * s.rows)
-    masks = s.memory((p.num_layers - 1) * shown) if masked else None
-    if masks is not None and mask is not None:
-        _draw(s, masks, (p.num_layers - 1) * shown)
-        s.elementwise(lambda m: m, (p.num_layers - 1) * shown, [masks], mask, (Kind.REQUEST, mask[1]))
-    below = s.memory(shown) if masked else None
-    x: Parameter = (Kind.INPUT, 0)
-    for layer in range(p.num_layers):
-        made = top if layer == p.num_layers - 1 else s.shown(reserve, layer)
+    n_masks = (p.num_layers - 1) * s.kept()[2]
+    masks = s.memory(n_masks) if masked else None
+    if masks is not None:
+        _draw(s, masks, n_masks)
+        s.elementwise(lambda m: m, n_masks, [masks], (Kind.OUTPUT, rest[-1]), (Kind.REQUEST, rest[-1]))
+    reserve, top = _run_layers(s, masks, last)
+    s.elementwise(lambda y: y, s.kept()[2], [top], (Kind.OUTPUT, 0), (Kind.REQUEST, 0))
+    if keeps:
+        s.elementwise(
+            lambda y: y, s.reserved_elements(), [reserve], (Kind.OUTPUT, rest[0]), (Kind.REQUEST, rest[0])
+        )
+    return s
+
+
+def _run_layers(s: Stack, masks: Parameter | None, last: Sequence[int]) -> tuple[Parameter, Parameter]:
+    """All layers: the reserve, and the output of the last layer, in scratch memory."""
+    shown = s.kept()[2]
+    reserve, top = s.memory(s.reserved_elements()), s.memory(shown)
+    work = s.memory(s.time * s.batch * s.rows), s.memory(s.batch * s.rows)
+    below = s.memory(shown) if masks is not None else None
+    x = s.given(0)
+    for layer in range(s.p.num_layers):
+        made = top if layer == s.p.num_layers - 1 else s.shown(reserve, layer)
         for way in range(s.ways):
-            _run(s, layer, way, x, made, reserve, (products, right), last)
+            _run(s, layer, way, x, made, reserve, work, last)
         x = made
-        if masks is not None and below is not None and layer < p.num_layers - 1:
+        if masks is not None and below is not None and layer < s.p.num_layers - 1:
             s.elementwise(lambda y, m: y * m, shown, [made, s.at(masks, layer * shown)], below, _WRITE)
             x = below
-    s.elementwise(lambda y: y, shown, [top], (Kind.OUTPUT, 0), (Kind.REQUEST, 0))
-    if keeps:
-        s.elementwise(lambda y: y, size, [reserve], (Kind.OUTPUT, rest[0]), (Kind.REQUEST, rest[0]))
-    return s.plan()
+    return reserve, top
 
 
 def _draw(s: Stack, masks: Parameter, n: int) -> None:
@@ -266,7 +294,7 @@ def _run(
 ) -> None:  # fmt: skip
     """One direction of a layer: x · Wᵀ of all steps, then the steps."""
     i, columns, cells = layer * s.ways + way, s.read(layer), s.time * s.batch
-    weights, vector = s.weights()[i], (Kind.INPUT, 1)
+    weights, vector = s.weights()[i], s.given(1)
     products, right = work
     gates, values = s.reserved(reserve, layer, way)
     s.multiply(
@@ -278,8 +306,8 @@ def _run(
         (columns, columns, s.rows),
     )
     state = s.batch * s.units
-    h, before = s.at((Kind.INPUT, 2), i * state), s.units
-    c = s.at((Kind.INPUT, 3), i * state) if s.p.mode == "lstm" else None
+    h, before = s.at(s.given(2), i * state), s.units
+    c = s.at(s.given(3), i * state) if s.p.mode == "lstm" else None
     for position, t in enumerate(s.order(way)):
         s.multiply(
             right,
@@ -320,19 +348,31 @@ def _last(s: Stack, last: Sequence[int], j: int, elements: int) -> written.Argum
 
 def backward_rnn(call: KernelCall) -> Any:
     """Gradients of outputs, inputs, output, reserve, mask -> gradients of data, parameters and states."""
+    if 0 in call.inputs[data_of_backward(call)].shape[1:2]:
+        return None
+    made = backward_stack(call)
+    return None if made is None else made.plan()
+
+
+def data_of_backward(call: KernelCall) -> int:
+    """The input of a gradient that the data are: behind gradients of the outputs."""
     p: Any = call.params
-    n_states = len(call.outputs) - 2
-    heads = 1 + (n_states if p.state_outputs else 0)
-    if not _supported(call):
+    return 1 + (len(call.outputs) - 2 if p.state_outputs else 0)
+
+
+def backward_stack(call: KernelCall, *, again: bool = False) -> Stack | None:
+    """The steps of the gradient, or None for what is not supported; `again`: the layers are run before them, instead
+    of reading the reserve."""
+    if not supported(call):
         return None
-    s = Stack(call, call.inputs[heads])
-    if s.batch == 0:
-        return None
-    vector: Parameter = (Kind.INPUT, heads + 1)
-    states = [(Kind.INPUT, heads + 2 + j) for j in range(n_states)]
+    p: Any = call.params
+    n_states, heads = len(call.outputs) - 2, data_of_backward(call)
+    s = Stack(call, heads)
+    vector = s.given(1)
+    states = [s.given(2 + j) for j in range(n_states)]
     output: Parameter = (Kind.INPUT, heads + 2 + n_states)
     masked = p.p > 0 and p.num_layers > 1
-    reserve: Parameter = (Kind.INPUT, output[1] + 1)
+    reserve: Parameter = _run_layers(s, None, ())[0] if again else (Kind.INPUT, output[1] + 1)
     mask: Parameter = (Kind.INPUT, len(call.inputs) - 1)
     _, _, shown = s.kept()
     cells, state = s.time * s.batch, s.batch * s.units
@@ -346,7 +386,7 @@ def backward_rnn(call: KernelCall) -> Any:
         if masked and layer < p.num_layers - 1:
             s.elementwise(lambda g, m: g * m, shown, [head, s.at(mask, layer * shown)], head, _WRITE)
         made = output if layer == p.num_layers - 1 else s.shown(reserve, layer)
-        x: Parameter = (Kind.INPUT, heads)
+        x = s.given(0)
         if layer:
             x = s.shown(reserve, layer - 1)
             if read is not None:
@@ -363,7 +403,7 @@ def backward_rnn(call: KernelCall) -> Any:
                 )  # fmt: skip
             _run_back(s, (layer, way), head, (made, x, below), reserve, (da, dr, dh, dc), vector, states)
         head = below
-    return s.plan()
+    return s
 
 
 def _run_back(

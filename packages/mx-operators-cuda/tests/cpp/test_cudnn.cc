@@ -3,9 +3,11 @@
 #include <cstdlib>
 #include <thread>
 
+#include "attention_graph.hpp"
 #include "convolution_graph.hpp"
 #include "launch_plan.hpp"
 #include "norm_graph.hpp"
+#include "rnn_plan.hpp"
 #include "support.hpp"
 
 namespace test {
@@ -18,11 +20,15 @@ using mx::cuda::Launch;
 using mx::cuda::LaunchPlan;
 using mx::cuda::Library;
 using mx::cuda::Parameter;
+using mx::cuda::dnn::Attention;
+using mx::cuda::dnn::AttentionPlan;
 using mx::cuda::dnn::Choice;
 using mx::cuda::dnn::Convolution;
 using mx::cuda::dnn::ConvolutionPlan;
 using mx::cuda::dnn::Norm;
 using mx::cuda::dnn::NormPlan;
+using mx::cuda::dnn::Rnn;
+using mx::cuda::dnn::RnnPlan;
 
 // One example of 1 x 1 x 4, a filter of 1 x 2.
 Convolution row(Convolution::Result result = Convolution::kY) {
@@ -108,6 +114,93 @@ void normalizations_are_planned() {
   ::setenv("FAKE_CUDNN_REFUSES", "norm", 1);
   CHECK(has(refusal([] { planned(examples()); }), "[cuDNN normalization] no engine serves (of 0)"));
   ::unsetenv("FAKE_CUDNN_REFUSES");
+}
+
+// Query, key, value and output have addresses; the scale is a number of the host.
+void attention_is_planned() {
+  const Gpu& gpu = Gpu::at(0);
+  const Current current(gpu);
+  Attention what{MX_FLOAT16, 2, 3, 4, 5, 8, 16, 0.5f};
+  CHECK((AttentionPlan(what, kAny, &gpu, "").ids() == std::vector<int64_t>{1, 2, 3, 4}));
+  CHECK(AttentionPlan(what, kAny, nullptr, "{}").workspace() == 1000);
+  what.heads = 0;
+  CHECK(has(refusal([&] { AttentionPlan(what, kAny, &gpu, ""); }), "[cuDNN attention] extents: expected above 0"));
+  what = {MX_FLOAT32, 2, 3, 4, 5, 8, 16, 0.5f};  // the stand-in has 16 bits alone
+  CHECK(has(refusal([&] { AttentionPlan(what, kAny, &gpu, ""); }), "[cuDNN attention]"));
+}
+
+Rnn layers() { return {Rnn::kTanh, false, MX_FLOAT32, false, true, 1, 1, 1, 1, 1}; }
+
+// Tensors by their ids, the workspace, and what is refused.
+void recurrent_layers_are_planned() {
+  const Gpu& gpu = Gpu::at(0);
+  const Current current(gpu);
+  const auto count = [&](const Rnn& what) { return RnnPlan(what, false, gpu).ids().size(); };
+  Rnn what = layers();
+  CHECK(count(what) == 5);  // data, parameters, state; output, last state
+  CHECK(RnnPlan(what, false, gpu).workspace() == 1024 + 256 && RnnPlan(what, false, gpu).omits());
+  what.shows = false;
+  CHECK(count(what) == 4);
+  what.gradient = true;
+  CHECK(count(what) == 7);  // data, parameters, state, gradient of the output; those of the first three
+  what.shows = true;
+  what.cell = Rnn::kLstm;
+  CHECK(count(what) == 4 + 3 + 4);
+  what.layers = 0;
+  CHECK(has(refusal([&] { count(what); }), "[cuDNN recurrent layers] extents: expected above 0, got 0"));
+  what = layers();
+  what.dtype = MX_FLOAT64;
+  CHECK(has(refusal([&] { count(what); }), "type code"));
+  ::setenv("FAKE_CUDNN_REFUSES", "rnn", 1);
+  CHECK(has(refusal([&] { count(layers()); }), "[cuDNN recurrent layers] its parameters lie in another order"));
+  ::unsetenv("FAKE_CUDNN_REFUSES");
+}
+
+// One step of one unit: h' = tanh(w x + r h + b + c), and its gradient, whose parameters are added.  Results that are
+// not wanted are left out.
+void recurrent_layers_run() {
+  const Gpu& gpu = Gpu::at(0);
+  const Device device;
+  const Memory memory;
+  void* stream = device.stream(0);
+  const auto on = [&](std::vector<float> values) {
+    const mx_block made = memory.alloc(16);
+    device.copy(stream, made.data, kGpu, values.data(), kCpu, 4 * values.size());
+    device.drain(stream);
+    return made;
+  };
+  const auto value = [&](const mx_block& block, size_t i = 0) {
+    float made[4];
+    device.copy(stream, made, kCpu, block.data, kGpu, 16);
+    device.drain(stream);
+    return made[i];
+  };
+  const mx_block x = on({2}), parameters = on({0.5f, 0.25f, 0.1f, 0.2f}), h = on({4}), y = on({0}), last = on({0});
+  const mx_block dy = on({1}), dlast = on({2}), dx = on({0}), dp = on({1, 1, 1, 1}), dh = on({0});
+  const mx_block space = memory.alloc(8192);
+  const auto run = [&](const RnnPlan& plan, const std::vector<void*>& pointers) {
+    const Current current(gpu);
+    plan.run(gpu, static_cast<mx::cuda::Stream>(stream), pointers, space.data, "test");
+  };
+  const auto make = [&](bool gradient) {
+    const Current current(gpu);
+    Rnn what = layers();
+    what.gradient = gradient;
+    return std::make_unique<RnnPlan>(what, false, gpu);
+  };
+  const auto near = [](float a, double b) { return std::abs(a - b) < 1e-6; };
+  const double made = std::tanh(0.5 * 2 + 0.25 * 4 + 0.1 + 0.2), d = 3 * (1 - made * made);
+  const auto forward = make(false), backward = make(true);
+  run(*forward, {x.data, parameters.data, h.data, y.data, last.data});
+  CHECK(near(value(y), made) && near(value(last), made));
+  run(*forward, {x.data, parameters.data, h.data, nullptr, dh.data});
+  CHECK(near(value(dh), made));
+  run(*backward, {x.data, parameters.data, h.data, dy.data, dlast.data, dx.data, dp.data, dh.data});
+  CHECK(near(value(dx), d * 0.5) && near(value(dh), d * 0.25));
+  CHECK(near(value(dp, 0), 1 + d * 2) && near(value(dp, 1), 1 + d * 4) && near(value(dp, 3), 1 + d));
+  run(*backward, {x.data, parameters.data, h.data, dy.data, dlast.data, nullptr, dp.data, nullptr});
+  CHECK(near(value(dp, 0), 1 + 2 * d * 2));
+  for (const mx_block& block : {x, parameters, h, y, last, dy, dlast, dx, dp, dh, space}) memory.free(block);
 }
 
 // In place of the convolution: marks the result.
@@ -296,6 +389,9 @@ int main() {
                       {"engines are chosen", engines_are_chosen},
                       {"what is malformed is refused", what_is_malformed_is_refused},
                       {"normalizations are planned", normalizations_are_planned},
+                      {"attention is planned", attention_is_planned},
+                      {"recurrent layers are planned", recurrent_layers_are_planned},
+                      {"recurrent layers run", recurrent_layers_run},
                       {"steps in its place", steps_in_its_place},
                       {"steps after it", steps_after_it},
                       {"threads convolve", threads_convolve},

@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuDNN for the fake driver: the part of its graph interface that is used here.  A descriptor is a table of
-// attributes; what they may be is checked when it is finalized, and the tensors of a run when it is executed.  Runs
-// are computed by definition (`fake_convolution.hpp`, `fake_norm.hpp`), on the fake streams, and told to the file
-// FAKE_CUDNN_LOG.
+// cuDNN for the fake driver: the part of its graph interface that is used here, and of that for recurrent layers.  A
+// descriptor is a table of attributes; what they may be is checked when it is finalized, and the tensors of a run when it
+// is executed.  Runs are computed by definition (`fake_convolution.hpp`, `fake_norm.hpp`, `fake_attention.hpp`,
+// `fake_rnn.hpp`), on the fake streams, and told to the file FAKE_CUDNN_LOG.
 //
 // It names three engines: number 0 adds up in no fixed order, number 1 multiplies float32 in tensor cores, number 2
 // does neither.  FAKE_CUDNN_REFUSES lists what no engine has: "bias", "add", "y", "x", "w" (results), "norm", "epilogue",
-// "all".
+// "attention", "rnn" (whose parameters then lie in another order), "all".
 // FAKE_CUDNN_VERSION is its version, 91900.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
 
+#include "fake_attention.hpp"
 #include "fake_convolution.hpp"
 #include "fake_cuda.hpp"
 #include "fake_norm.hpp"
+#include "fake_rnn.hpp"
 
 namespace {
 
+using fake::Attention;
 using fake::Convolution;
 using fake::Norm;
 using fake::Tensor;
@@ -43,6 +47,7 @@ enum : int {
   kNorm = 29,
   kNormGradient = 30,
   kProperties = 38,
+  kAttention = 41,
 };
 enum : int { kBool = 2, kInt64 = 3, kFloat = 4, kVoidPointer = 6, kNumericalNote = 11, kDescriptorType = 15 };
 constexpr size_t kWorkspace = 1000;
@@ -74,7 +79,15 @@ struct Descriptor {
   std::map<int, Values> attributes;
   Convolution made;  // of operations, graphs and what comes from them
   int engine = -1;
-  Norm norm{};  // in place of a convolution
+  // in place of a convolution
+  Norm norm{};
+  Attention attention{};
+
+  void take(const Descriptor& other) {
+    made = other.made;
+    norm = other.norm;
+    attention = other.attention;
+  }
 
   bool has(int attribute) const { return attributes.count(attribute) != 0; }
   template <class T> T one(int attribute, T absent = T()) const {
@@ -170,14 +183,29 @@ int finalize_norm(Descriptor& d) {
   return made.fits() ? kOk : refuse(kBadParameter, "extents of a normalization do not fit together");
 }
 
+int finalize_attention(Descriptor& d) {
+  Attention& made = d.attention;
+  const int names[] = {2800, 2801, 2802, 2803};
+  Tensor* const tensors[] = {&made.q, &made.k, &made.v, &made.o};
+  for (int i = 0; i < 4; ++i) {
+    if (!d.other(names[i]).finalized) return refuse(kNotFinalized, "a tensor");
+    *tensors[i] = tensor_of(d.other(names[i]));
+  }
+  const Descriptor& scale = d.other(2805);
+  if (!scale.finalized || !scale.one<bool>(908)) return refuse(kBadParameter, "scale");
+  made.scale_id = tensor_of(scale).id;
+  made.there = true;
+  return made.fits() ? kOk : refuse(kBadParameter, "extents of an attention do not fit together");
+}
+
 int finalize_graph(Descriptor& d) {
   const auto operations = d.all<Descriptor*>(801);
   if (operations.empty() || operations.size() > 4) return refuse(kUnsupported, "operations");
   for (const Descriptor* operation : operations) {
     if (!operation->finalized) return refuse(kNotFinalized, "an operation");
   }
-  d.made = operations[0]->made;
-  d.norm = operations[0]->norm;
+  d.take(*operations[0]);
+  if (d.attention.there) return operations.size() == 1 ? kOk : refuse(kUnsupported, "operations after an attention");
   if (d.norm.mode >= 0) return operations.size() == 1 ? kOk : refuse(kUnsupported, "operations after a normalization");
   if (d.made.result == 0) return refuse(kUnsupported, "no convolution comes first");
   if (operations.size() == 1) return d.made.target().is_virtual ? refuse(kBadParameter, "nothing is written") : kOk;
@@ -205,6 +233,7 @@ int finalize_graph(Descriptor& d) {
 bool engines_have(const Descriptor& d) {
   const Convolution& what = d.made;
   if (d.norm.mode >= 0) return !refused("all") && !refused("norm");
+  if (d.attention.there) return !refused("all") && !refused("attention");
   const char result[2] = {what.result, '\0'};
   return !refused("all") && !refused(result) && !(what.biased && (refused("bias") || what.result != 'y')) &&
          !(what.beta != 0 && refused("add")) && !((what.relu || what.added) && refused("epilogue"));
@@ -215,16 +244,15 @@ int finalize(Descriptor& d) {
     case kTensor: return finalize_tensor(d);
     case kForward: case kData: case kWeights: return finalize_convolution(d);
     case kNorm: case kNormGradient: return finalize_norm(d);
+    case kAttention: return finalize_attention(d);
     case kGraph: return finalize_graph(d);
     case kHeuristics:
       if (!d.other(201).finalized) return refuse(kNotFinalized, "the graph");
-      d.made = d.other(201).made;
-      d.norm = d.other(201).norm;
+      d.take(d.other(201));
       return kOk;
     case kPlan:
       if (d.one<void*>(400) == nullptr && !d.has(407)) return refuse(kBadParameter, "neither a handle nor a GPU");
-      d.made = d.other(401).made;
-      d.norm = d.other(401).norm;
+      d.take(d.other(401));
       d.engine = d.other(401).engine;
       return d.engine < 0 ? refuse(kBadParameter, "no engine") : kOk;
     case kPack:
@@ -237,20 +265,24 @@ int finalize(Descriptor& d) {
 struct Run {
   Convolution what;
   Norm norm;
+  Attention attention;
   std::map<int64_t, unsigned long long> addresses;
   unsigned long long workspace;
-  float epsilon = 0;
+  float number = 0;  // epsilon, or the scale of scores
 
-  std::vector<const Tensor*> tensors() const { return norm.mode >= 0 ? norm.tensors() : what.tensors(); }
-  std::string text() const { return norm.mode >= 0 ? norm.text() : what.text(); }
+  int64_t number_id() const { return attention.there ? attention.scale_id : norm.epsilon_id; }
+  std::vector<const Tensor*> tensors() const {
+    return attention.there ? attention.tensors() : norm.mode >= 0 ? norm.tensors() : what.tensors();
+  }
+  std::string text() const { return attention.there ? attention.text() : norm.mode >= 0 ? norm.text() : what.text(); }
 };
 
-void tell(const Run& run) {
+void tell(const std::string& text) {
   const char* path = std::getenv("FAKE_CUDNN_LOG");
   if (path == nullptr) return;
   static std::mutex mutex;
   const std::lock_guard<std::mutex> lock(mutex);
-  std::ofstream(path, std::ios::app) << run.text() << "\n";
+  std::ofstream(path, std::ios::app) << text << "\n";
 }
 
 }  // namespace
@@ -306,8 +338,7 @@ int cudnnBackendGetAttribute(const Descriptor* d, int attribute, int type, int64
     *count = !engines_have(*d) ? 0 : fallback ? 1 : 3;
     for (int64_t i = 0; i < room && i < *count; ++i) {
       Descriptor* config = static_cast<Descriptor**>(values)[i];
-      config->made = d->made;
-      config->norm = d->norm;
+      config->take(*d);
       config->engine = fallback ? 2 : static_cast<int>(i);
       config->finalized = true;
     }
@@ -316,8 +347,7 @@ int cudnnBackendGetAttribute(const Descriptor* d, int attribute, int type, int64
   if (d->kind == kConfig && attribute == 300) {
     Descriptor* engine = *static_cast<Descriptor**>(values);
     engine->engine = d->engine;
-    engine->made = d->made;
-    engine->norm = d->norm;
+    engine->take(*d);
     engine->finalized = true;
     *count = 1;
     return kOk;
@@ -345,7 +375,7 @@ int cudnnBackendExecute(Handle* handle, const Descriptor* plan, const Descriptor
   if (!plan->finalized || !pack->finalized) return refuse(kNotFinalized, "plan or pack");
   const auto ids = pack->all<int64_t>(1000);
   const auto pointers = pack->all<unsigned long long>(1001);
-  auto* run = new Run{plan->made, plan->norm, {}, pack->one<unsigned long long>(1003)};
+  auto* run = new Run{plan->made, plan->norm, plan->attention, {}, pack->one<unsigned long long>(1003)};
   for (size_t i = 0; i < ids.size(); ++i) run->addresses[ids[i]] = pointers[i];
   const char* wrong = fake_owns(run->workspace, kWorkspace) == 0 || run->workspace % 256 != 0 ? "workspace" : nullptr;
   for (const Tensor* t : run->tensors()) {
@@ -359,12 +389,12 @@ int cudnnBackendExecute(Handle* handle, const Descriptor* plan, const Descriptor
     }
   }
   size_t given = ids.size();
-  if (run->norm.epsilon_id != 0) {  // a number of the host, read now
-    const auto found = run->addresses.find(run->norm.epsilon_id);
+  if (run->number_id() != 0) {  // of the host, read now
+    const auto found = run->addresses.find(run->number_id());
     if (found == run->addresses.end() || fake_owns(found->second, sizeof(float)) != 0) {
-      wrong = "epsilon";
+      wrong = "a number";
     } else {
-      run->epsilon = *reinterpret_cast<const float*>(found->second);
+      run->number = *reinterpret_cast<const float*>(found->second);
       --given;
     }
   }
@@ -373,13 +403,15 @@ int cudnnBackendExecute(Handle* handle, const Descriptor* plan, const Descriptor
     delete run;
     return refuse(kBadParameter, wrong);
   }
-  tell(*run);
+  tell(run->text());
   const auto body = [](void* argument) {
     auto* mine = static_cast<Run*>(argument);
     std::memset(reinterpret_cast<void*>(mine->workspace & ~kFakeDeviceBit), 0x77, kWorkspace);
     const auto data = [&](int64_t id) { return reinterpret_cast<char*>(mine->addresses.at(id) & ~kFakeDeviceBit); };
-    if (mine->norm.mode >= 0) {
-      mine->norm.compute(data, mine->epsilon);
+    if (mine->attention.there) {
+      mine->attention.compute(data, mine->number);
+    } else if (mine->norm.mode >= 0) {
+      mine->norm.compute(data, mine->number);
     } else {
       mine->what.compute(data);
     }
@@ -389,3 +421,5 @@ int cudnnBackendExecute(Handle* handle, const Descriptor* plan, const Descriptor
 }
 
 }  // extern "C"
+
+#include "fake_rnn_calls.hpp"

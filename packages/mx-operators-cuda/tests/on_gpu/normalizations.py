@@ -10,7 +10,7 @@ import pytest
 
 from mx_core import kernels, operators
 from mx_core.testing.case import make_case
-from mx_operators_cuda import cudnn, dnn_norms
+from mx_operators_cuda import cudnn
 from testkit.device_memory import GpuBench
 from testkit.fake_cudnn_log import LOG, REFUSED, told, told_all
 from testkit.gpu_kernels import ADD, FAKE, NULL, WRITE, compare
@@ -104,9 +104,9 @@ def test_what_our_own_kernels_serve(bench: GpuBench) -> None:
 
 def test_sizes_that_vary(bench: GpuBench) -> None:
     """cuDNN compiles a layer for each size: for some, then our own kernels, which serve all sizes, go on."""
-    made = [variant(bench, "LayerNorm", {}, [(rows, 24)]) for rows in (*range(1, dnn_norms.SIZES + 3), 1)]
+    made = [variant(bench, "LayerNorm", {}, [(rows, 24)]) for rows in (*range(1, cudnn.SIZES + 3), 1)]
     served = "nvrtc" if REFUSED else "cudnn"
-    assert made == [*(served,) * dnn_norms.SIZES, "nvrtc", "nvrtc", served]
+    assert made == [*(served,) * cudnn.SIZES, "nvrtc", "nvrtc", served]
     assert variant(bench, "LayerNorm", {}, [(2, 40)]) == served
 
 
