@@ -70,6 +70,7 @@ PaddedImage::PaddedImage(const std::vector<Gather>& gathers, int64_t channels) :
   const Reach found = reach(gathers);
   low_ = found.low, phases_ = found.phases, extent_ = found.extent;
   for (size_t i = 0; i < 3; ++i) source_[i] = gathers[0].axes[i].extent, stride_[i] = gathers[0].axes[i].stride;
+  is_source_ = low_ == std::array<int64_t, 3>{} && stride_ == std::array<int64_t, 3>{1, 1, 1} && extent_ == source_;
 }
 
 PaddedImage::Phase PaddedImage::phase(int64_t which) const {
@@ -89,7 +90,8 @@ PaddedImage::Row PaddedImage::row(const Phase& phase, int64_t z, int64_t y) cons
 template <class T>
 void PaddedImage::copy_channel(const T* from, int64_t channel, T* image) const {
   T* to = image + channel * plane();
-  for (int64_t i = 0; i < phases(); ++i) {
+  if (is_source_) to = std::copy_n(from, plane(), to);
+  for (int64_t i = 0; i < phases() && !is_source_; ++i) {
     const Phase p = phase(i);
     for (int64_t z = 0; z < extent_[0]; ++z)
       for (int64_t y = 0; y < extent_[1]; ++y, to += extent_[2]) {

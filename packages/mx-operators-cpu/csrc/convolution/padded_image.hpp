@@ -71,6 +71,7 @@ class PaddedImage {
   const int64_t channels_;
   std::array<int64_t, 3> source_, stride_;        // of the source; of the windows
   std::array<int64_t, 3> low_, phases_, extent_;  // the lowest offset of a tap; phases, and the extent of each
+  bool is_source_;  // no padding, and no steps: it is the source as it lies
 };
 
 }  // namespace mx::cpu
