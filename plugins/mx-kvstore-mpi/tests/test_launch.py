@@ -20,7 +20,7 @@ from mx_core.errors import SettingError
 from mx_kvstore_mpi import settings
 from mx_kvstore_mpi.errors import NoJobError
 from mx_kvstore_mpi.job import Job
-from mx_kvstore_mpi.launch import Plan, command_of, launch, variables
+from mx_kvstore_mpi.launch import Plan, _hosts, command_of, launch, variables
 
 MX = (sys.executable, "-m", "mx_core.cli")
 
@@ -98,6 +98,13 @@ def test_other_machines_get_the_secret_by_their_input(tmp_path: Path) -> None:
 def test_wrong_arguments_are_refused(words: list[str], message: str) -> None:
     done = CliRunner().invoke(launch, words)
     assert done.exit_code == 2 and message in done.output, done.output
+
+
+def test_a_file_of_machines_may_say_more_of_each(tmp_path: Path) -> None:
+    path = tmp_path / "hosts"
+    path.write_text("# ours\none slots=4\n\ntwo\tslots=2  # the old one\n  three\n")
+    assert _hosts(None, None, str(path)) == ("one", "two", "three")  # type: ignore[arg-type]
+    assert _hosts(None, None, "one, two") == ("one", "two")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

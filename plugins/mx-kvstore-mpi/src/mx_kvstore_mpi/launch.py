@@ -228,7 +228,8 @@ def _hosts(context: click.Context, parameter: click.Parameter, value: str | None
     text = value
     if os.path.isfile(value):
         with open(value) as file:
-            text = ",".join(line.split("#")[0].split(" ")[0] for line in file.read().splitlines())
+            words = [line.split("#")[0].split() for line in file.read().splitlines()]
+        text = ",".join(each[0] for each in words if each)  # what follows, such as slots=4, does not count
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names or any(name.startswith("-") for name in names):
         raise click.BadParameter(f"expected names of machines or a file with one a line, got {value!r}")
