@@ -67,22 +67,33 @@ void collective(const py::object& engine, const py::object& invoke, bool reduces
   });
 }
 
-void begin_numbers(CapturedStep& step, const py::object& random, bool same) {
+void bind(CapturedStep& step, const py::object& engine, const py::object& invoke, const py::object& random,
+          const std::vector<uintptr_t>& inputs, const std::vector<uintptr_t>& results) {
   translated([&] {
-    step.begin_numbers(import_table<mx_resource_api>(random.ptr(), MX_RESOURCE_CAPSULE, MX_RESOURCE_MAJOR,
-                                                     MX_RESOURCE_MINOR, "mx-operators-cuda"),
-                       same);
+    const auto* random_api = import_table<mx_resource_api>(random.ptr(), MX_RESOURCE_CAPSULE, MX_RESOURCE_MAJOR,
+                                                           MX_RESOURCE_MINOR, "mx-operators-cuda");
+    step.bind({engine_table(engine), invoke_table(invoke), random_api}, arrays_of(inputs), arrays_of(results));
   });
 }
 
-void start(CapturedStep& step, const py::object& engine, const py::object& invoke,
-           const std::vector<uintptr_t>& reads, const std::vector<uintptr_t>& writes) {
+// Of NDArrays.
+std::vector<mx_array*> given_arrays(const py::tuple& given) {
+  static const auto* handle = new py::str("handle");
+  std::vector<mx_array*> arrays;
+  arrays.reserve(given.size());
+  for (const py::handle array : given) {
+    arrays.push_back(reinterpret_cast<mx_array*>(array.attr(*handle).cast<uintptr_t>()));
+  }
+  return arrays;
+}
+
+bool takes(const CapturedStep& step, const py::tuple& given) { return step.takes(given_arrays(given)); }
+
+void start(CapturedStep& step, const py::tuple& given) {
   translated([&] {
-    const mx_engine_api* engine_api = engine_table(engine);
-    const mx_invoke_api* invoke_api = invoke_table(invoke);
-    const auto inputs = arrays_of(reads), outputs = arrays_of(writes);
+    const auto arrays = given_arrays(given);
     const GilRelease released;  // arrays may be on their way
-    step.start(engine_api, invoke_api, inputs, outputs);
+    step.start(arrays);
   });
 }
 
@@ -94,10 +105,17 @@ void register_launch(py::module_& module) {
       .def("begin_second", [](CapturedStep& self) { translated([&] { self.begin_second(); }); })
       .def("end", [](CapturedStep& self) { translated([&] { self.end(); }); })
       .def("abandon", &CapturedStep::abandon)
-      .def("begin_numbers", &begin_numbers, py::arg("random"), py::arg("same"))
+      .def("bind", &bind, py::arg("engine"), py::arg("invoke"), py::arg("random"), py::kw_only(), py::arg("inputs"),
+           py::arg("results"))
+      .def("takes", &takes, py::arg("given"))
+      .def("begin_numbers", [](CapturedStep& self) { translated([&] { self.begin_numbers(); }); })
       .def("missing", &CapturedStep::missing)
-      .def("start", &start, py::arg("engine"), py::arg("invoke"), py::kw_only(), py::arg("reads"), py::arg("writes"))
-      .def("abandon_numbers", &CapturedStep::abandon_numbers);
+      .def("abandon_numbers", &CapturedStep::abandon_numbers)
+      .def("host_arrays", [](const CapturedStep& self) { return py::bytes(self.host_arrays()); })
+      .def("tell_host_arrays",
+           [](CapturedStep& self, const py::bytes& arrays) { translated([&] { self.tell_host_arrays(arrays); }); },
+           py::arg("arrays"))
+      .def("start", &start, py::arg("given"));
   module.def("launch", &launch, py::arg("engine"), py::arg("invoke"), py::arg("kernel"), py::kw_only(),
              py::arg("name"), py::arg("gpu"), py::arg("grid"), py::arg("block"), py::arg("shared_bytes"),
              py::arg("arguments"), py::arg("priority"), "Pushes a launch of a kernel on arrays; returns at once.");

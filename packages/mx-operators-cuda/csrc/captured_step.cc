@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "array_task.hpp"
+#include "device_table.hpp"
 #include "mx_core/failure.hpp"
 
 namespace mx::cuda {
@@ -39,12 +40,13 @@ class Enqueued {
 
 }  // namespace
 
-// A run of the graph: it holds the numbers until they have reached the device.
+// A run of the graph: it holds the numbers until they have reached the device.  Its arrays are those that were given,
+// then as many inputs, then results.
 class CapturedStep::Start final : public ArrayTask {
  public:
-  Start(const mx_invoke_api* invoke, std::vector<Use> uses, std::shared_ptr<CapturedStep> step,
-        std::vector<uint64_t> numbers, std::shared_ptr<Enqueued> enqueued)
-      : ArrayTask(invoke, std::move(uses)),
+  Start(std::vector<Use> uses, std::shared_ptr<CapturedStep> step, std::vector<uint64_t> numbers,
+        std::shared_ptr<Enqueued> enqueued)
+      : ArrayTask(step->tables_.invoke, std::move(uses)),
         step_(std::move(step)),
         numbers_(std::move(numbers)),
         enqueued_(std::move(enqueued)) {}
@@ -56,7 +58,14 @@ class CapturedStep::Start final : public ArrayTask {
       ~Telling() { enqueued.tell(); }
     } const telling{*enqueued_};
     functions();  // refuses in a forked child
-    step_->launch(static_cast<Stream>(context.stream), numbers_);
+    const auto stream = static_cast<Stream>(context.stream);
+    const size_t n = step_->inputs_.size();
+    for (size_t i = 0; i < n; ++i) {
+      const mx_tensor from = tensor(i, true), to = tensor(n + i, true);
+      if (from.data != to.data) copy(stream, to.data, to.context, from.data, from.context, to.bytes);
+    }
+    step_->fill_table(stream, numbers_);
+    step_->launch(stream);
   }
 
  private:
@@ -138,6 +147,7 @@ void CapturedStep::end() {
     check(result, gpu_.name(), "cuGraphInstantiate");
     next_ = entries_.size();
     host_.clear();
+    is_new_ = true;
     state_ = State::kReady;
   }
   gpu_.add_captured(shared_from_this());
@@ -160,20 +170,41 @@ void CapturedStep::abandon() noexcept {
 
 // ---- further runs ----
 
-void CapturedStep::begin_numbers(const mx_resource_api* random, bool same) {
+void CapturedStep::bind(const Tables& tables, std::vector<mx_array*> inputs, std::vector<mx_array*> results) {
+  tables_ = tables;
+  inputs_ = std::move(inputs);
+  results_ = std::move(results);
+}
+
+bool CapturedStep::takes(const std::vector<mx_array*>& given) const {
+  const mx_invoke_api* invoke = tables_.invoke;
+  if (given.size() != inputs_.size()) return false;
+  for (size_t i = 0; i < given.size(); ++i) {
+    mx_tensor mine{}, other{};
+    mx_error error{};
+    if (invoke->array_tensor(invoke->self, inputs_[i], 0, &mine, &error) != MX_OK) return false;
+    if (invoke->array_tensor(invoke->self, given[i], 0, &other, &error) != MX_OK) return false;
+    if (mine.dtype != other.dtype || mine.ndim != other.ndim) return false;
+    if (!std::equal(mine.shape, mine.shape + mine.ndim, other.shape)) return false;
+  }
+  return true;
+}
+
+void CapturedStep::begin_numbers() {
   const Guard lock(mutex_);
   if (state_ != State::kReady) refuse("there is no graph to start");
   functions();  // refuses in a forked child
-  take_random(random);
-  if (same) return;
+  take_random();
   gpu_.record_to(shared_from_this());
   state_ = State::kNumbers;
   next_ = second_;
+  table_is_full_ = false;
 }
 
-void CapturedStep::take_random(const mx_resource_api* random) {
-  if (random_.blocks == 0) return;
+void CapturedStep::take_random() {
+  if (random_.blocks == 0 || std::exchange(is_new_, false)) return;  // the capture took those of the first run
   Random now{0, 0, random_.blocks};
+  const mx_resource_api* random = tables_.random;
   random->reserve_random(random->self, {MX_GPU, gpu_.id()}, now.blocks, &now.key, &now.offset);
   const size_t end = second_ < entries_.size() ? entries_[second_].begin : numbers_.size();
   for (size_t i = 0; i < end; ++i) {
@@ -181,6 +212,7 @@ void CapturedStep::take_random(const mx_resource_api* random) {
     if (kinds_[i] == Parameter::kRandomOffset) numbers_[i] += now.offset - random_.offset;
   }
   random_ = now;
+  table_is_full_ = false;
 }
 
 size_t CapturedStep::missing() {
@@ -188,26 +220,67 @@ size_t CapturedStep::missing() {
   return entries_.size() - next_;
 }
 
-void CapturedStep::start(const mx_engine_api* engine, const mx_invoke_api* invoke,
-                         const std::vector<mx_array*>& reads, const std::vector<mx_array*>& writes) {
+template <class F>
+void CapturedStep::each_host_array(F f) const {
+  for (size_t i = second_; i < entries_.size(); ++i) {
+    for (const FromHost& one : entries_[i].host) f(one);
+  }
+}
+
+std::string CapturedStep::host_arrays() const {
+  const Guard lock(mutex_);
+  std::string found;
+  each_host_array([&](const FromHost& one) {
+    found.append(reinterpret_cast<const char*>(&numbers_[one.first]), one.bytes);
+  });
+  return found;
+}
+
+void CapturedStep::tell_host_arrays(std::string_view arrays) {
+  const Guard lock(mutex_);
+  if (state_ != State::kReady) refuse("there is no graph to start");
+  size_t bytes = 0;
+  each_host_array([&](const FromHost& one) { bytes += one.bytes; });
+  if (bytes != arrays.size()) {
+    refuse("expected " + std::to_string(bytes) + " bytes of arrays from the host, got " +
+           std::to_string(arrays.size()));
+  }
+  const char* data = arrays.data();
+  each_host_array([&](const FromHost& one) {
+    std::memcpy(&numbers_[one.first], data, one.bytes);
+    data += one.bytes;
+  });
+  table_is_full_ = false;
+}
+
+void CapturedStep::start(const std::vector<mx_array*>& given) {
   std::vector<Use> uses;
-  for (mx_array* array : reads) uses.push_back({array, false});
-  for (mx_array* array : writes) uses.push_back({array, true});
+  uses.reserve(given.size() + inputs_.size() + results_.size());
+  for (mx_array* array : given) uses.push_back({array, false});
+  for (mx_array* array : inputs_) uses.push_back({array, true});
+  for (mx_array* array : results_) uses.push_back({array, true});
   const auto enqueued = std::make_shared<Enqueued>();
   std::unique_ptr<Start> run;
   {
     const Guard lock(mutex_);
-    if (state_ == State::kNumbers) gpu_.record_to(nullptr);
-    const bool whole = (state_ == State::kNumbers || state_ == State::kReady) && next_ == entries_.size();
-    if (!whole) {
-      state_ = State::kFailed;
+    if (state_ == State::kNumbers) {
+      gpu_.record_to(nullptr);
+      host_.clear();
+    } else {
+      if (state_ != State::kReady) refuse("there is no graph to start");
+      functions();  // refuses in a forked child
+      take_random();
+    }
+    state_ = State::kFailed;
+    if (next_ != entries_.size()) {
       refuse(std::to_string(entries_.size() - next_) + " operations of the second part were not pushed");
     }
+    std::vector<uint64_t> numbers;
+    if (!table_is_full_) numbers = numbers_;
+    run = std::make_unique<Start>(std::move(uses), shared_from_this(), std::move(numbers), enqueued);
     state_ = State::kReady;
-    host_.clear();
-    run = std::make_unique<Start>(invoke, std::move(uses), shared_from_this(), numbers_, enqueued);
   }
-  push(engine, std::move(run), "CapturedStep", gpu_.id(), 0);
+  push(tables_.engine, std::move(run), "CapturedStep", gpu_.id(), 0);
   enqueued->wait();
 }
 
@@ -218,13 +291,18 @@ void CapturedStep::abandon_numbers() noexcept {
   guarded(nullptr, [&] { gpu_.record_to(nullptr); });
 }
 
-void CapturedStep::launch(Stream stream, const std::vector<uint64_t>& numbers) {
+void CapturedStep::fill_table(Stream stream, const std::vector<uint64_t>& numbers) {
+  if (numbers.empty()) return;
+  const Current current(gpu_);
+  check(gpu_.cuda().copy_to_device(address(table_.data), numbers.data(), numbers.size() * sizeof(uint64_t), stream),
+        gpu_.name(), "cuMemcpyHtoDAsync");
+  const Guard lock(mutex_);
+  table_is_full_ = true;
+}
+
+void CapturedStep::launch(Stream stream) {
   const Functions& cuda = gpu_.cuda();
   const Current current(gpu_);
-  if (!numbers.empty()) {
-    check(cuda.copy_to_device(address(table_.data), numbers.data(), numbers.size() * sizeof(uint64_t), stream),
-          gpu_.name(), "cuMemcpyHtoDAsync");
-  }
   check(cuda.graph_launch(graph_, stream), gpu_.name(), "cuGraphLaunch");
   check(cuda.event_record(last_run_->event(), stream), gpu_.name(), "cuEventRecord");
 }

@@ -5,7 +5,8 @@
 // arrays that come from the host) lie in a table in memory of the device, which every run gets anew.
 //
 // A step has two parts.  Of the first only counters of random numbers change from run to run.  The second is pushed
-// again before each run, and then tells its numbers instead of being enqueued.
+// again before a run, and then tells its numbers instead of being enqueued; or its numbers stay, but for small arrays
+// from the host that the caller tells.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -82,16 +84,30 @@ class CapturedStep : public std::enable_shared_from_this<CapturedStep> {
   // Ends a capture without a graph.
   void abandon() noexcept;
 
-  // Another run: counters for its random numbers are taken, and the second part may be pushed.  With `same` it is not:
-  // its numbers are those of the last run.
-  void begin_numbers(const mx_resource_api* random, bool same);
+  // What runs are started with.  Arrays are borrowed as long as runs are started: each run copies what it is given to
+  // the inputs, and writes the results.
+  struct Tables {
+    const mx_engine_api* engine;
+    const mx_invoke_api* invoke;
+    const mx_resource_api* random;
+  };
+  void bind(const Tables& tables, std::vector<mx_array*> inputs, std::vector<mx_array*> results);
+  // Whether arrays have the number, shapes and types of the inputs; false also where a shape is not known yet.
+  bool takes(const std::vector<mx_array*>& given) const;
+
+  // Another run: counters for its random numbers are taken, and the second part may be pushed.
+  void begin_numbers();
   // How many operations of the second part have not come yet.
   size_t missing();
-  // Starts the run as an operation of the engine that reads and writes arrays; waits until it is enqueued, or refused.
-  void start(const mx_engine_api* engine, const mx_invoke_api* invoke, const std::vector<mx_array*>& reads,
-             const std::vector<mx_array*>& writes);
   // Forgets numbers that were told.
   void abandon_numbers() noexcept;
+  // What the second part read from the host in the last run, one array after another in the order of its operations.
+  std::string host_arrays() const;
+  // Takes the place of the second part: all other numbers are those of the last run.
+  void tell_host_arrays(std::string_view arrays);
+  // Starts the run as an operation of the engine; waits until it is enqueued, or refused.  Without `begin_numbers` the
+  // second part's numbers are those of the last run.
+  void start(const std::vector<mx_array*>& given);
 
   // ---- for what is enqueued on the GPU ----
   // A run: captured by `enqueue`, which gets the places of its numbers on the device, or its numbers are taken.
@@ -140,11 +156,14 @@ class CapturedStep : public std::enable_shared_from_this<CapturedStep> {
   Entry entry_of(const std::vector<mx_tensor>& tensors, size_t n_inputs);
   void check_addresses(const Entry& entry, const std::string& operation, const std::vector<mx_tensor>& tensors) const;
   void keep_random(const Random& random);
-  void take_random(const mx_resource_api* random);
+  void take_random();
+  template <class F>
+  void each_host_array(F f) const;
   Pieces::iterator host_piece(const void* data);
   size_t capture_host(Pieces::iterator piece);
   void take_host(const Entry& entry, const std::string& operation, const std::vector<mx_tensor>& tensors);
-  void launch(Stream stream, const std::vector<uint64_t>& numbers);
+  void fill_table(Stream stream, const std::vector<uint64_t>& numbers);
+  void launch(Stream stream);
 
   Gpu& gpu_;
   Account& account_;
@@ -152,15 +171,19 @@ class CapturedStep : public std::enable_shared_from_this<CapturedStep> {
   mx_block table_{};
   GraphExec graph_ = nullptr;
   Reserve* reserve_ = nullptr;
+  Tables tables_{};
+  std::vector<mx_array*> inputs_, results_;
 
   mutable std::mutex mutex_;  // guards all that follows
   State state_ = State::kNew;
   std::vector<uint64_t> numbers_;
   std::vector<Parameter::Kind> kinds_;  // of numbers
+  bool table_is_full_ = false;          // with the numbers as they are
   std::vector<Entry> entries_;
   size_t second_ = 0;  // first entry of the second part
   size_t next_ = 0;    // entry whose numbers are to come
-  Random random_{};    // what the first part took when it was captured
+  Random random_{};    // what the first part took for the last run
+  bool is_new_ = false;  // the graph has not been started
   Pieces host_;        // an empty one was too large to be kept
   std::map<uintptr_t, size_t> touched_;
 };

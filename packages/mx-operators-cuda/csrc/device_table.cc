@@ -10,43 +10,6 @@ namespace {
 
 Address address(const void* data) noexcept { return reinterpret_cast<uintptr_t>(data); }
 
-void copy(Stream stream, void* to, mx_context to_context, const void* from, mx_context from_context,
-          size_t bytes) {
-  const Functions& cuda = functions();
-  if (bytes == 0) return;
-  Gpu& gpu = Gpu::of(stream);
-  const std::string where = name_of(from_context) + " to " + name_of(to_context);
-  for (const mx_context side : {to_context, from_context}) {
-    if (side.type != MX_GPU && !mx_on_host(side)) {
-      throw Error(MX_ERROR_VALUE, "[" + where + "] memory of another kind of device is not reachable");
-    }
-  }
-  if (mx_on_host(to_context) && mx_on_host(from_context)) {
-    throw Error(MX_ERROR_VALUE, "[" + where + "] neither side is memory of a GPU");
-  }
-  const CapturedStep::Copy what{stream, to, to_context, from, from_context, bytes};
-  if (const auto step = gpu.recorded()) {
-    if (!step->record(what)) return;
-  }
-  const CopyOrder order(what);
-  const Current current(gpu);
-  if (mx_on_host(from_context)) {
-    check(cuda.copy_to_device(address(to), from, bytes, stream), where, "cuMemcpyHtoDAsync");
-  } else if (mx_on_host(to_context)) {
-    check(cuda.copy_to_host(to, address(from), bytes, stream), where, "cuMemcpyDtoHAsync");
-  } else if (to_context.id == from_context.id) {
-    check(cuda.copy_on_device(address(to), address(from), bytes, stream), where,
-          "cuMemcpyDtoDAsync");
-  } else {
-    Gpu &target = Gpu::at(to_context.id), &source = Gpu::at(from_context.id);
-    gpu.reach(gpu.id() == target.id() ? source : target);
-    check(cuda.copy_to_peer(address(to), target.context(), address(from), source.context(), bytes,
-                            stream),
-          where, "cuMemcpyPeerAsync");
-  }
-  order.enqueued();
-}
-
 mx_device_api make_table() noexcept {
   mx_device_api t{};
   t.head = {sizeof t, MX_DEVICE_MAJOR, MX_DEVICE_MINOR};
@@ -101,6 +64,42 @@ mx_device_api make_table() noexcept {
 }
 
 }  // namespace
+
+void copy(Stream stream, void* to, mx_context to_context, const void* from, mx_context from_context, size_t bytes) {
+  const Functions& cuda = functions();
+  if (bytes == 0) return;
+  Gpu& gpu = Gpu::of(stream);
+  const std::string where = name_of(from_context) + " to " + name_of(to_context);
+  for (const mx_context side : {to_context, from_context}) {
+    if (side.type != MX_GPU && !mx_on_host(side)) {
+      throw Error(MX_ERROR_VALUE, "[" + where + "] memory of another kind of device is not reachable");
+    }
+  }
+  if (mx_on_host(to_context) && mx_on_host(from_context)) {
+    throw Error(MX_ERROR_VALUE, "[" + where + "] neither side is memory of a GPU");
+  }
+  const CapturedStep::Copy what{stream, to, to_context, from, from_context, bytes};
+  if (const auto step = gpu.recorded()) {
+    if (!step->record(what)) return;
+  }
+  const CopyOrder order(what);
+  const Current current(gpu);
+  if (mx_on_host(from_context)) {
+    check(cuda.copy_to_device(address(to), from, bytes, stream), where, "cuMemcpyHtoDAsync");
+  } else if (mx_on_host(to_context)) {
+    check(cuda.copy_to_host(to, address(from), bytes, stream), where, "cuMemcpyDtoHAsync");
+  } else if (to_context.id == from_context.id) {
+    check(cuda.copy_on_device(address(to), address(from), bytes, stream), where,
+          "cuMemcpyDtoDAsync");
+  } else {
+    Gpu &target = Gpu::at(to_context.id), &source = Gpu::at(from_context.id);
+    gpu.reach(gpu.id() == target.id() ? source : target);
+    check(cuda.copy_to_peer(address(to), target.context(), address(from), source.context(), bytes,
+                            stream),
+          where, "cuMemcpyPeerAsync");
+  }
+  order.enqueued();
+}
 
 const mx_device_api* device_table() noexcept {
   static const mx_device_api the_table = make_table();

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from mx_core import services
 from mx_core.context import Context, gpu
@@ -13,12 +13,32 @@ from mx_ndarray import _core
 from mx_ndarray.ndarray import NDArray
 
 
+class Held(Protocol):
+    """Knows what `update` of a captured step would tell, so that it need not run. Threads: one at a time."""
+
+    def arrays(self) -> bytes | None:
+        """Asked before each start from a graph: what small arrays hold that `update` makes from Python's numbers.
+
+        One after another in the order in which they are used; empty where all are as in the last run. None where they
+        are not known, or where another number has changed: then `update` runs.
+        """
+
+    def moved(self) -> bool:
+        """Asked when `arrays` has returned None: whether `update` would use other arrays than those of the graph.
+
+        Then the step runs once as it is, and is captured anew in the next call.
+        """
+
+    def told(self, arrays: bytes) -> None:
+        """Gets what the arrays held when `update` has run for the graph."""
+
+
 def captured_step(
     forward: Callable[..., Any],
     update: Callable[[], Any] | None = None,
     *,
     weights: Sequence[NDArray] = (),
-    unchanged: Callable[[], bool] | None = None,
+    held: Held | None = None,
     ctx: Context | None = None,
 ) -> Callable[..., Any]:
     """A step that is captured at its second call and started as a whole from then on; call it with its inputs.
@@ -36,8 +56,8 @@ def captured_step(
         Runs before each start, and tells the numbers of this run: it pushes the same operations on the same arrays.
     weights : sequence of NDArray
         Those whose gradients `forward` computes.
-    unchanged : function without arguments, or None
-        Whether the numbers of this run are those of the last one. `update` does not run then.
+    held : Held, optional
+        Knows the numbers of a run without `update`.
     ctx : Context
         Where the step runs; gpu(0) by default.
 
@@ -56,6 +76,4 @@ def captured_step(
     make: Callable[..., Callable[..., Any]] | None = getattr(device, "captured_step", None)
     if make is None:
         raise MXNetError(f"[captured_step] {context} captures no steps; a GPU does")
-    return make(
-        forward, update, weights=weights, unchanged=unchanged, invoke=_core.invoke_capsule(), ctx=context
-    )
+    return make(forward, update, weights=weights, held=held, invoke=_core.invoke_capsule(), ctx=context)

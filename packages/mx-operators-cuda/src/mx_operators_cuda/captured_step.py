@@ -17,9 +17,9 @@ class CapturedStep:
 
     The first call runs `forward` and `update` as they are. The second one runs them once more, and what they push to
     the GPU becomes the graph. Every later call runs `update` alone, which then enqueues nothing but tells the numbers
-    of this run: learning rates, decays, counts, and small arrays that it makes from Python's numbers. The graph gets
-    them in one table, together with new counters for random numbers. So the results are those of calls that are not
-    captured, with the same random numbers.
+    of this run: learning rates, decays, counts, and small arrays that it makes from Python's numbers. `update` does not
+    run where `held` knows them. The graph gets them in one table, together with new counters for random numbers. So the
+    results are those of calls that are not captured, with the same random numbers.
 
     `forward` must do the same at every call, whatever its inputs hold. `update` must push the same operations on the
     same arrays. Neither may read values of the GPU's arrays. What they do on other devices, and everything else that
@@ -36,8 +36,8 @@ class CapturedStep:
         What is run before each start, such as `lambda: trainer.step(batch_size)`.
     weights : sequence of NDArray
         Those whose gradients `forward` computes: a trainer that looks whether they are new finds them so.
-    unchanged : function without arguments, or None
-        Asked before each start: whether `update` would tell the numbers of the last run. Then it does not run.
+    held : object, or None
+        Knows the numbers of `update` without running it, as `mx_ndarray.captured.Held` says.
     invoke : capsule `mx.invoke.v1`
         Whose arrays they are: `mx_ndarray.invoke_capsule()`.
     ctx : Context
@@ -55,22 +55,21 @@ class CapturedStep:
         update: Callable[[], Any] | None = None,
         *,
         weights: Sequence[Any] = (),
-        unchanged: Callable[[], bool] | None = None,
+        held: Any = None,
         invoke: Any,
         ctx: Context | None = None,
     ) -> None:
-        self._forward, self._update, self._unchanged, self._invoke = forward, update, unchanged, invoke
+        self._forward, self._update, self._held, self._invoke = forward, update, held, invoke
         self._weights = list(weights)
         self._context = gpu() if ctx is None else ctx
         if self._context.device_type != "gpu":
             raise ArgumentError(f"[CapturedStep] ctx: expected a GPU, got {self._context}")
         device.require(self._context)
-        self._inputs: list[Any] = []
+        self._inputs: list[Any] | None = None
         self._results: Any = None
         self._ran = False
+        self._engine: Any = None
         self._graph: Any = None
-        self._reads: list[int] = []
-        self._writes: list[int] = []
 
     @property
     def captured(self) -> bool:
@@ -95,36 +94,53 @@ class CapturedStep:
         ArgumentError  other inputs than at the first call
         MXNetError     the step cannot be captured, or `update` pushed other operations than those that were
         """
-        self._take(inputs)
-        if not self._ran:
-            results = self._forward(*self._inputs)
-            self._push_update()
-            self._ran = True
-            return results
-        if self._graph is None:
-            self._capture()
-        else:
-            self._tell_numbers()
-        self._graph.start(services.engine().capsule, self._invoke, reads=self._reads, writes=self._writes)
+        graph = self._graph
+        if graph is None:
+            return self._without_graph(inputs)
+        if not graph.takes(inputs):
+            self._check(inputs)  # returns where a shape was not known yet
+        if self._update is not None:
+            arrays = None if self._held is None else self._held.arrays()
+            if arrays is None:
+                if self._held is not None and self._held.moved():
+                    self._graph, self._ran = None, False
+                    return self._without_graph(inputs)
+                self._tell_numbers()
+            elif arrays:
+                graph.tell_host_arrays(arrays)
+        graph.start(inputs)
         return self._results
 
-    def _take(self, inputs: tuple[Any, ...]) -> None:
-        if not self._ran:
-            self._inputs = [x.copyto(self._context) for x in inputs]
-            self._shapes, self._types = [x.shape for x in inputs], [x.dtype for x in inputs]
-            return
-        if [x.shape for x in inputs] != self._shapes or [x.dtype for x in inputs] != self._types:
-            given, wanted = [(x.shape, x.dtype) for x in inputs], [(x.shape, x.dtype) for x in self._inputs]
+    def _check(self, inputs: tuple[Any, ...]) -> None:
+        """Refuses inputs of other shapes or types than the first ones."""
+        given, wanted = ([(x.shape, x.dtype) for x in arrays] for arrays in (inputs, self._inputs or ()))
+        if given != wanted:
             raise ArgumentError(f"[CapturedStep] expected inputs {wanted}, got {given}")
-        for x, mine in zip(inputs, self._inputs, strict=True):
-            x.copyto(mine)
+
+    def _without_graph(self, inputs: tuple[Any, ...]) -> Any:
+        """The first call, or the second one, which captures."""
+        if self._inputs is None:
+            self._inputs = [x.copyto(self._context) for x in inputs]
+        else:
+            self._check(inputs)
+            if self._ran:
+                self._capture()
+                self._graph.start(inputs)
+                return self._results
+            for x, mine in zip(inputs, self._inputs, strict=True):
+                x.copyto(mine)
+        results = self._forward(*self._inputs)
+        self._push_update()
+        self._ran = True
+        return results
 
     def _push_update(self) -> None:
         if self._update is not None:
             self._update()
 
     def _capture(self) -> None:
-        engine = services.engine()
+        assert self._inputs is not None
+        self._engine = engine = services.engine()
         engine.wait_for_all()
         graph = services.storage("gpu").captured_step(self._context.device_id, self._context)
         graph.begin()
@@ -138,16 +154,16 @@ class CapturedStep:
         except BaseException:
             graph.abandon()
             raise
+        inputs = [x.handle for x in self._inputs]
+        results = [y.handle for y in _listed(self._results) if y.handle not in inputs]
+        random = services.random("gpu").capsule
+        graph.bind(engine.capsule, self._invoke, random, inputs=inputs, results=results)
         self._graph = graph
-        self._reads = [x.handle for x in self._inputs]
-        self._writes = [y.handle for y in _listed(self._results) if y.handle not in self._reads]
+        self._told()
 
     def _tell_numbers(self) -> None:
         graph = self._graph
-        same = self._update is None or (self._unchanged is not None and self._unchanged())
-        graph.begin_numbers(services.random("gpu").capsule, same)
-        if same:
-            return
+        graph.begin_numbers()
         try:
             for weight in self._weights:
                 weight._fresh_grad = True
@@ -157,6 +173,11 @@ class CapturedStep:
         except BaseException:
             graph.abandon_numbers()
             raise
+        self._told()
+
+    def _told(self) -> None:
+        if self._held is not None:
+            self._held.told(self._graph.host_arrays())
 
 
 def _listed(results: Any) -> list[Any]:

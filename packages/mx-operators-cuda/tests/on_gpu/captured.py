@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mx_core import cpu, gpu
+from mx_core import cpu, cpu_pinned, gpu
+from mx_core.context import num_gpus
 from mx_core.errors import ArgumentError, MXNetError
 from mx_gluon import Trainer, loss, nn
 from mx_io.io import DataBatch
@@ -82,9 +84,15 @@ def test_captured_steps_equal_eager_ones(optimizer: str, settings: dict[str, Any
     assert any((a != b).any() for a, b in zip(eager[:STEPS], eager[1:STEPS], strict=False))
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "rmsprop", "adam"])
-def test_a_trainer_captures_its_steps(optimizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rates that stay, change, and are scheduled; where they stay, the update does not run."""
+@pytest.mark.parametrize(("optimizer", "ran"), [("sgd", 5), ("rmsprop", 7), ("adam", 5)])
+def test_a_trainer_captures_its_steps(
+    optimizer: str, ran: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rates that stay and change, and states that are loaded; the update runs where its numbers are not known.
+
+    It runs in the first two steps, in two when other states have come, where a factor changes, and with RMSProp, whose
+    rates are no arrays, where the rate changes.
+    """
     runs: list[int] = []
     step_of = Trainer.step
     monkeypatch.setattr(Trainer, "step", lambda self, *args: (runs.append(0), step_of(self, *args))[1])
@@ -93,7 +101,8 @@ def test_a_trainer_captures_its_steps(optimizer: str, monkeypatch: pytest.Monkey
         random.seed(7, gpu(0))
         runs.clear()
         net, rng, criterion = network(True), np.random.default_rng(3), loss.SoftmaxCrossEntropyLoss()
-        trainer = Trainer(net.collect_params(), optimizer, {"learning_rate": 0.05})
+        momentum = {"momentum": 0.9} if optimizer == "sgd" else {}
+        trainer = Trainer(net.collect_params(), optimizer, {"learning_rate": 0.05, **momentum})
 
         def forward(x: Any, label: Any, net: Any = net, criterion: Any = criterion) -> Any:
             with autograd.record():
@@ -103,22 +112,26 @@ def test_a_trainer_captures_its_steps(optimizer: str, monkeypatch: pytest.Monkey
 
         step = trainer.captured_step(forward, 5) if captured else None
         losses = []
-        for i in range(9):
+        for i in range(11):
             x, label = nd.array(rng.normal(size=(5, 2, 6, 6))), nd.array(rng.integers(0, 3, 5))
-            if i == 6:
-                trainer.set_learning_rate(0.01)
-            if i == 8:
+            if i == 4:
+                trainer.save_states(tmp_path / "states")
+            if i in (6, 10):
+                trainer.set_learning_rate(0.01 / i)
+            if i == 7:
+                trainer.load_states(tmp_path / "states")
+            if i == 9:
                 next(iter(net.collect_params().values())).lr_mult = 0.5
             if step is not None:
                 losses.append(step(x, label).asnumpy())
                 continue
             losses.append(forward(x.copyto(gpu(0)), label.copyto(gpu(0))).asnumpy())
             trainer.step(5)
-        assert trainer.optimizer.num_update == 9
+        assert trainer.optimizer.num_update == 8  # of the states, and four
         found.append([*losses, *(p.data().asnumpy() for p in net.collect_params().values())])
     for eager, ours in zip(*found, strict=True):
         np.testing.assert_array_equal(ours, eager)
-    assert len(runs) == (9 if optimizer == "adam" else 5)  # two, the first of the graph, and two changes
+    assert len(runs) == ran
 
 
 def test_a_module_captures_its_steps() -> None:
@@ -262,8 +275,32 @@ def test_values_cannot_be_read_while_a_step_is_captured() -> None:
     np.testing.assert_array_equal((x + 1).asnumpy(), 2)  # the GPU goes on
 
 
+def test_inputs_from_other_places() -> None:
+    """From the host, this GPU, another one, and from the step: its own input, and its result."""
+    inputs: list[Any] = []
+    step = captured_step(lambda x: (inputs.append(x), x + 1)[1])
+    result = step(nd.zeros((3,)))
+    result = step(nd.full((3,), 1, ctx=gpu(0)))
+    np.testing.assert_array_equal(result.asnumpy(), 2)
+    given = [
+        nd.full((3,), 5), nd.full((3,), 6, ctx=gpu(0)), nd.full((3,), 7, ctx=cpu_pinned()), nd.ones((2, 3))[1] * 8
+    ]  # fmt: skip
+    if num_gpus() > 1:
+        given.append(nd.full((3,), 9, ctx=gpu(1)))
+    for x in given:
+        np.testing.assert_array_equal(step(x).asnumpy(), x.asnumpy() + 1)
+    inputs[0][:] = 20
+    np.testing.assert_array_equal(step(inputs[0]).asnumpy(), 21)
+    np.testing.assert_array_equal(step(result).asnumpy(), 22)
+
+
 def test_inputs_keep_their_shapes() -> None:
     step = captured_step(lambda x: x + 1)
     step(nd.ones((3,)))
-    with pytest.raises(ArgumentError, match=r"expected inputs .*3.*got .*4"):
-        step(nd.ones((4,)))
+    for _ in range(2):  # without a graph, and with one
+        for other in (nd.ones((4,)), nd.ones((3, 1)), nd.ones((3,), dtype="float16")):
+            with pytest.raises(ArgumentError, match=r"expected inputs .*3.*got .*(4|1|16)"):
+                step(other)
+        with pytest.raises(ArgumentError, match=r"expected inputs .*got \[\]"):
+            step()
+        np.testing.assert_array_equal(step(nd.ones((3,))).asnumpy(), 2)

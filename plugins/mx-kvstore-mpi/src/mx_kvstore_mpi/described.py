@@ -31,7 +31,7 @@ def describe(optimizer: Any) -> dict[str, Any]:
             f"{type(optimizer).__name__}; register its class by the hook mx_register_optimizers of a plug-in, or start "
             "the job without servers"
         )
-    found = {key: value for key, value in vars(optimizer).items() if key not in _LEFT}
+    found = {key: value for key, value in optimizer.__getstate__().items() if key not in _LEFT}
     for kind in ("lr_mult", "wd_mult"):
         rates = {index: getattr(param, kind, 1.0) for index, param in optimizer.param_dict.items()}
         found[kind] = {**{index: rate for index, rate in rates.items() if rate != 1.0}, **found[kind]}

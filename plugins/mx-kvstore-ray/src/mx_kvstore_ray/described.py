@@ -38,7 +38,7 @@ def describe(optimizer: Any) -> dict[str, Any]:
             "[KVStore.set_optimizer] expected an optimizer with a name that servers know, got "
             f"{type(optimizer).__name__}; register its class by the hook mx_register_optimizers of a plug-in"
         )
-    found = {key: value for key, value in vars(optimizer).items() if key not in _LEFT}
+    found = {key: value for key, value in optimizer.__getstate__().items() if key not in _LEFT}
     for kind in ("lr_mult", "wd_mult"):
         factors = {index: getattr(param, kind, 1.0) for index, param in optimizer.param_dict.items()}
         found[kind] = {**{index: each for index, each in factors.items() if each != 1.0}, **found[kind]}

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 #: what blocks compute with
 tensor_types: Final = (Symbol, NDArray)
 _STORAGE_TYPES = ("default", "row_sparse", "csr")
-#: attributes that say where the values and gradients are, and what backward does with these
-_ARRAYS = frozenset(("_data", "_grad", "_grad_req"))
+#: attributes that say where the values and gradients are, and what backward and updates do with these
+_COLLECTED = frozenset(("_data", "_grad", "_grad_req", "lr_mult", "wd_mult"))
 _REQUESTS = ("write", "add", "null")
 #: kinds of main memory, which count as one place
 _HOST = frozenset((1, 3, 5))
@@ -105,10 +105,10 @@ class Parameter:
         self.grad_req = grad_req
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _ARRAYS:
+        if name in _COLLECTED:
             collected.end()  # an interrupt may come at any place
         super().__setattr__(name, value)
-        if name in _ARRAYS:
+        if name in _COLLECTED:
             collected.end()
 
     def _check_storage(self, what: str, given: str) -> None:

@@ -324,18 +324,10 @@ class Trainer:
                 f"[Trainer] captured_step: expected parameters on {context}, got {self._contexts}"
             )
         learned = [(i, param) for i, param in enumerate(self._params) if param.grad_req != "null"]
-        held = HeldNumbers(self._optimizer, [i for i, _ in learned])
-        own = type(self)
-        plain = all(
-            getattr(own, name) is getattr(Trainer, name) for name in ("step", "_update", "_allreduce_grads")
-        )
-
-        def unchanged() -> bool:
-            return plain and self._kvstore is None and held(self._scale / batch_size)
-
+        held = _Held(self, [i for i, _ in learned], batch_size)
         return captured_step(
             forward, lambda: self.step(batch_size), weights=[param.data(context) for _, param in learned],
-            unchanged=unchanged, ctx=context,
+            held=held, ctx=context,
         )  # fmt: skip
 
     def allreduce_grads(self) -> None:
@@ -528,3 +520,22 @@ def _columns(rows: list[tuple[int, NDArray, NDArray]]) -> Work:
         tuple(grad for _, grad, _ in rows),
         tuple(weight for _, _, weight in rows),
     )
+
+
+class _Held(HeldNumbers):
+    """What the steps of a trainer tell a captured step. Threads: as the trainer."""
+
+    def __init__(self, trainer: Trainer, indices: Sequence[int], batch_size: float) -> None:
+        super().__init__(
+            trainer._optimizer, indices, states=lambda: trainer._updaters[0].states, version=present,
+            rescale=lambda: trainer._scale / batch_size,
+        )  # fmt: skip
+        self._trainer = trainer
+        own = type(trainer)
+        self._is_plain = all(
+            getattr(own, name) is getattr(Trainer, name) for name in ("step", "_update", "_allreduce_grads")
+        )
+
+    def arrays(self) -> bytes | None:
+        """As HeldNumbers has them, where no class of the program and no store takes part."""
+        return super().arrays() if self._is_plain and self._trainer._kvstore is None else None

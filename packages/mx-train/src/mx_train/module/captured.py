@@ -40,11 +40,12 @@ class Captured:
                 f"[Module] captured_step: expected one context and no store, got {contexts} and {optimization.store}"
             )
         n_data = len(module.data_shapes)
-        held = HeldNumbers(optimization.optimizer, [module._index[name] for name in module._trained()])
+        indices = [module._index[name] for name in module._trained()]
+        held = HeldNumbers(optimization.optimizer, indices, states=lambda: optimization.updater.states)
 
         def forward(*arrays: NDArray) -> list[NDArray]:
             module.forward_backward(DataBatch(list(arrays[:n_data]), list(arrays[n_data:])))
             outputs: list[NDArray] = module.get_outputs()
             return outputs
 
-        return captured_step(forward, module.update, unchanged=held, ctx=contexts[0])
+        return captured_step(forward, module.update, held=held, ctx=contexts[0])

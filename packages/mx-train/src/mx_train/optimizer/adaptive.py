@@ -18,6 +18,8 @@ class Adam(Optimizer):
     Source: Kingma and Ba, Adam, ICLR 2015.
     """
 
+    _numbers_by_rate = True
+
     def __init__(
         self,
         learning_rate: float | None = 0.001,
@@ -37,7 +39,7 @@ class Adam(Optimizer):
     def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """One operator; the bias correction is in the rate."""
         common = self._common(index)
-        common["lr"] *= self._correction(index)
+        common["lr"] *= self._rate_factor(self._index_update_count[index])
         nd.adam_update(
             weight, grad, *self._kept(state), out=weight,
             beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, **common,
@@ -55,17 +57,17 @@ class Adam(Optimizer):
             super().update_together(indices, weights, grads, states)
             return
         rates, decays = together.rates_and_decays(self, indices)
-        corrected = [rate * self._correction(i) for rate, i in zip(rates, indices, strict=True)]
+        counts = self._index_update_count
+        corrected = [rate * self._rate_factor(counts[i]) for rate, i in zip(rates, indices, strict=True)]
         arrays = [(w, g, *self._kept(s)) for w, g, s in zip(weights, grads, states, strict=True)]
         together.step(
             nd._internal._preloaded_multi_adam_update, self, arrays, corrected, decays,
             beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
         )  # fmt: skip
 
-    def _correction(self, index: Index) -> float:
-        """Makes up for moments that began with zeros; a factor of the rate."""
-        t = self._index_update_count[index]
-        return math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t)
+    def _rate_factor(self, count: int) -> float:
+        """Makes up for moments that began with zeros."""
+        return math.sqrt(1 - self.beta2**count) / (1 - self.beta1**count)
 
 
 class RMSProp(Optimizer):

@@ -7,7 +7,7 @@ import logging
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from mx_train.optimizer.counting import counted_if_done
 from mx_train.optimizer.fitting import check_form, check_names, names_of, names_of_dumped, same_form
 from mx_train.optimizer.states import Settings, dump_states, read_states
 from mx_train.registry import Named
+
+if TYPE_CHECKING:
+    from mx_train.optimizer.held import HeldNumbers
 
 #: None, an NDArray, or a tuple of them; each optimizer knows which
 State = Any
@@ -73,9 +76,11 @@ class Optimizer:
     allow_np_array: bool = False
     #: what MXNet has as `aggregate_num` unless told otherwise
     _usual_aggregate_num: ClassVar[int] = 0
-    #: whether numbers of an update are made of rates, decays and settings alone, and not of the count of updates; said
-    #: of the class itself, not of those that extend it
+    #: whether numbers of an update are made of rates, decays and settings alone, and of the count of updates by
+    #: `_rate_factor` alone; said of the class itself, not of those that extend it
     _numbers_by_rate: ClassVar[bool] = False
+    #: who counts updates that are not yet in the table of counts
+    _counted_ahead: HeldNumbers | None = None
     #: ends of the names of parameters that decay
     _decaying: ClassVar[tuple[str, ...]] = ("_weight", "_gamma")
 
@@ -114,7 +119,7 @@ class Optimizer:
         self._aggregate_num = aggregate_num
         self.begin_num_update = begin_num_update
         self.num_update = begin_num_update
-        self._index_update_count: dict[Index, int] = {}
+        self._index_update_count = {}
         self.idx2name: dict[Index, str] = dict(param_idx2name or {})
         self.param_dict = param_dict or {}
         self.sym_info = (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
@@ -239,6 +244,31 @@ class Optimizer:
             return {}
         attributes, arguments = self.sym_info
         return {n: float(attributes[n][key]) for n in arguments if key in attributes.get(n, {})}
+
+    @property
+    def _index_update_count(self) -> dict[Index, int]:
+        """How often each weight was updated."""
+        self._settle_counts()
+        counts: dict[Index, int] = vars(self)["_index_update_count"]
+        return counts
+
+    @_index_update_count.setter
+    def _index_update_count(self, counts: dict[Index, int]) -> None:
+        self._settle_counts()
+        vars(self)["_index_update_count"] = counts
+
+    def _settle_counts(self) -> None:
+        ahead: HeldNumbers | None = vars(self).pop("_counted_ahead", None)
+        if ahead is not None:
+            ahead.settle()
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._settle_counts()
+        return dict(vars(self))
+
+    def _rate_factor(self, count: int) -> float:
+        """Of the rates of all weights, at update `count` of each."""
+        return 1.0
 
     def _update_count(self, index: Index | Sequence[Index]) -> None:
         counts, most = self._index_update_count, self.num_update

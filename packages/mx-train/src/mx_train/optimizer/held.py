@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates whose numbers are those of the last one, so that a captured step need not run them in Python again."""
+"""Numbers of updates that a captured step need not run in Python again, since they are known without."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mx_train.optimizer import together
 
 if TYPE_CHECKING:
     from mx_train.optimizer.base import Index, Optimizer
@@ -15,7 +19,7 @@ _MULTIPLIERS = attrgetter("lr_mult", "wd_mult")
 
 def _settings_of(optimizer: Optimizer) -> list[str]:
     """Attributes that are numbers, or may become some."""
-    others = ("num_update", "lr", "rescale_grad")
+    others = ("num_update", "lr", "rescale_grad", "_counted_ahead")
     return [
         name for name, value in vars(optimizer).items()
         if name not in others and (value is None or isinstance(value, (int, float)))
@@ -23,10 +27,13 @@ def _settings_of(optimizer: Optimizer) -> list[str]:
 
 
 class HeldNumbers:
-    """Tells whether an update would use the numbers of the last one, and then counts it as taken.
+    """What updates of an optimizer tell a captured step: `mx_ndarray.captured.Held`.
 
-    Only where the optimizer declares that its numbers are made of rates, decays and settings alone. Else, and when one
-    of them has changed, the answer is no and the caller runs the update.
+    Only where the optimizer declares that its numbers are made of rates, decays and settings, and of a factor of all
+    rates by the count of updates. They are known while nothing of that changes. They are also known while the rate and
+    the factor alone change, if the arrays of the last update that ran are those that are computed here.
+
+    An update whose numbers are known counts as taken. The counts reach the optimizer's table when somebody looks at it.
 
     Threads: one at a time, as the optimizer.
 
@@ -35,47 +42,121 @@ class HeldNumbers:
     optimizer : Optimizer
     indices : sequence
         Of the weights that each update updates.
+    states : function without arguments, optional
+        The table of states that updates use; another one has other arrays.
+    version : function without arguments, optional
+        Gives another object when a factor of a parameter may have changed. Without it they are asked each time.
+    rescale : function without arguments, optional
+        What the update would set as `rescale_grad`.
     """
 
-    def __init__(self, optimizer: Optimizer, indices: Sequence[Index]) -> None:
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        indices: Sequence[Index],
+        states: Callable[[], object] | None = None,
+        version: Callable[[], object] | None = None,
+        rescale: Callable[[], float] | None = None,
+    ) -> None:
         self._optimizer = optimizer
         self._indices = list(indices)
-        self._last: Any = None
-        self._known: Any = None
-        self._params: list[Any] = []
+        self._states, self._version, self._rescale = states, version, rescale
+        self._declared = bool(vars(type(optimizer)).get("_numbers_by_rate") and indices)
         self._settings = attrgetter(*_settings_of(optimizer))
+        # of the last update that ran for the graph
+        self._used: Any = None
+        self._used_states: object = None
+        self._computes = False  # whether arrays are those that would be computed here
+        self._arrays: np.ndarray[Any, Any] = np.zeros(0)  # what they hold
+        self._places: np.ndarray[Any, Any] = np.zeros(0)  # where they hold the rates
+        self._factors: Any = 1.0  # of rates: one, or one each
+        # of the last update
+        self._rate: tuple[float, float] | None = None
+        # counts, as they were looked at
+        self._most = 0
+        self._alike = False
+        self._ahead = 0  # updates that the optimizer's table has not got yet
 
-    def __call__(self, rescale_grad: float | None = None) -> bool:
-        """Whether nothing but the counts changes.
-
-        Parameters
-        ----------
-        rescale_grad : float, optional
-            What the update would set.
-        """
+    def arrays(self) -> bytes | None:
+        """What the arrays of rates and decays hold, or nothing if that is as before; None if an update must run."""
         optimizer = self._optimizer
-        if not vars(type(optimizer)).get("_numbers_by_rate") or not self._indices:
-            return False
-        counts, start = optimizer._index_update_count, optimizer.begin_num_update
-        now = [counts.get(i, start) + 1 for i in self._indices]
-        latest = max(optimizer.num_update, *now)
-        schedule = optimizer.lr_scheduler
-        rate = optimizer.lr if schedule is None else schedule(latest)
-        scale = optimizer.rescale_grad if rescale_grad is None else rescale_grad
-        numbers = (rate, scale, self._settings(optimizer), self._multipliers())
-        if numbers != self._last:
-            self._last = numbers
-            return False
-        counts.update(zip(self._indices, now, strict=True))
+        if not self._declared:
+            return None
+        if optimizer._counted_ahead is not self:
+            self._look_at_counts()
+        count = self._most + self._ahead + 1
+        latest = max(optimizer.num_update, count)
+        rate = self._rate_of(latest, count)
+        if rate is None or self._numbers() != self._used or self.moved():
+            return None
+        found = b""
+        if rate != self._rate:
+            if not self._computes or type(rate[0]) not in (float, int):
+                return None
+            found = self._computed(*rate)
+            self._rate = rate
+        self._ahead += 1
         optimizer.num_update = latest
-        return True
+        return found
 
-    def _multipliers(self) -> Any:
+    def moved(self) -> bool:
+        """Whether an update would use other states than the last one that ran for the graph."""
+        return self._states is not None and self._states() is not self._used_states
+
+    def told(self, arrays: bytes) -> None:
+        """Gets what the arrays held of an update that has run: whether it is what would be computed here."""
+        self._used_states = None if self._states is None else self._states()
+        if not self._declared:
+            return
         optimizer = self._optimizer
-        if optimizer.param_dict is not self._known:
-            self._known = optimizer.param_dict
-            self._params = [self._known[i] for i in self._indices if i in self._known]
-        own = list(map(_MULTIPLIERS, self._params))
-        if len(own) == len(self._indices):
-            return own
-        return own, dict(optimizer.lr_mult), dict(optimizer.wd_mult)
+        self._look_at_counts()
+        *others, lr_mult, wd_mult = self._numbers()
+        self._used = (*others, dict(lr_mult), dict(wd_mult))  # programs change these in place
+        self._rate = self._rate_of(optimizer.num_update, self._most)
+        factors = optimizer._mults(self._indices, optimizer.lr_mult, "lr_mult")
+        decay_factors = optimizer._mults(self._indices, optimizer.wd_mult, "wd_mult")
+        decays = [optimizer.wd * each for each in decay_factors]
+        self._factors = np.array(factors) if len(set(factors)) > 1 else factors[0]
+        self._places = np.flatnonzero(together.numbers([1] * len(factors), [0] * len(factors)))
+        self._arrays = together.numbers(factors, decays)
+        self._computes = self._rate is not None and self._computed(*self._rate) == arrays
+
+    def settle(self) -> None:
+        """Adds the updates that were counted here to the optimizer's table."""
+        counts, start = vars(self._optimizer)["_index_update_count"], self._optimizer.begin_num_update
+        ahead, self._ahead = self._ahead, 0
+        if ahead:
+            counts.update([(i, counts.get(i, start) + ahead) for i in self._indices])
+
+    def _look_at_counts(self) -> None:
+        optimizer = self._optimizer
+        counts, start = optimizer._index_update_count, optimizer.begin_num_update
+        seen = {counts.get(i, start) for i in self._indices}
+        self._most, self._alike, self._ahead = max(seen), len(seen) == 1, 0
+        optimizer._counted_ahead = self
+
+    def _rate_of(self, latest: int, count: int) -> tuple[float, float] | None:
+        """The rate and its factor; None where weights have different ones, since they were updated unequally often."""
+        optimizer = self._optimizer
+        schedule = optimizer.lr_scheduler
+        factor = optimizer._rate_factor(count)
+        if factor != 1 and not self._alike:
+            return None
+        return (optimizer.lr if schedule is None else schedule(latest)), factor
+
+    def _numbers(self) -> tuple[Any, ...]:
+        """What updates use beside rates: the scale of gradients, settings, and factors of rates and decays."""
+        optimizer = self._optimizer
+        scale = optimizer.rescale_grad if self._rescale is None else self._rescale()
+        parameters = self._version() if self._version is not None else self._own_factors()
+        return scale, self._settings(optimizer), parameters, optimizer.lr_mult, optimizer.wd_mult
+
+    def _own_factors(self) -> list[Any]:
+        """Those that parameters have as attributes."""
+        known = self._optimizer.param_dict
+        return [_MULTIPLIERS(known[i]) for i in self._indices if i in known] if known else []
+
+    def _computed(self, rate: float, factor: float) -> bytes:
+        """What the arrays hold that `together.step` makes."""
+        self._arrays[self._places] = self._factors * rate * factor
+        return self._arrays.tobytes()

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mx_core import dtypes
 from mx_ndarray import NDArray, nd
 from mx_ndarray.several import are_alike
@@ -56,6 +58,13 @@ def step(
             num_weights=len(some),
             **settings,
         )
+
+
+def numbers(rates: Sequence[float], decays: Sequence[float]) -> np.ndarray[Any, Any]:
+    """What the arrays hold that `step` makes of them, one after another: float32, two of each weight."""
+    begins = range(0, len(rates), _MOST)
+    parts = [each[begin : begin + _MOST] for begin in begins for each in (rates, decays)]
+    return np.concatenate(parts).astype(np.float32)
 
 
 def rates_and_decays(optimizer: Optimizer, indices: Sequence[Index]) -> tuple[list[float], list[float]]:
