@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from mx_core import Context, cpu, cpu_pinned, cpu_shared, current_context, gpu, num_gpus
-from mx_core.errors import ArgumentError
+from mx_core.context import gpu_memory_info
+from mx_core.errors import ArgumentError, PluginError
 
 
 def test_names_numbers_equality():
@@ -97,8 +98,25 @@ def test_a_device_plugin_brings_its_type_and_count(site):
         del Context.devstr2type["tpu"], Context.devtype2str[70]
 
 
+def test_free_memory_is_the_plugins_to_tell(site):
+    site.add(
+        "free_memory",
+        """
+        class Told:
+            capsule = None
+            def memory(self, device_id):
+                return 10 + device_id, 20
+        def mx_register_devices(registry):
+            registry.add("gpu", 2, lambda: 2, Told)
+        """,
+    )
+    assert gpu_memory_info() == (10, 20) and gpu_memory_info(1) == (11, 20)
+
+
 def test_without_a_gpu_plugin_there_are_no_gpus(site):
     assert num_gpus() == 0
+    with pytest.raises(PluginError, match="gpu"):
+        gpu_memory_info()
 
 
 SCOPES = """

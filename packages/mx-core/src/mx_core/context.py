@@ -156,3 +156,21 @@ def num_gpus() -> int:
     from mx_core import services
 
     return services.device_count("gpu")
+
+
+def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
+    """Free and total bytes of a GPU's memory, as its driver tells; what mx pools is not free.
+
+    Raises
+    ------
+    MXNetError  there is no such GPU, or its plug-in does not tell
+    """
+    from mx_core import services
+    from mx_core.errors import MXNetError
+
+    context = gpu(device_id)
+    ask = getattr(services.device("gpu"), "memory", None)
+    if ask is None:
+        raise MXNetError(f"the plug-in of {context} does not tell how much memory is free")
+    free, total = ask(context.device_id)
+    return int(free), int(total)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from mx_core import cpu, cpu_pinned, dtypes, gpu, num_gpus, services
-from mx_core.errors import MXNetError, NoKernelError, OutOfMemoryError
+from mx_core.context import gpu_memory_info
+from mx_core.errors import ArgumentError, MXNetError, NoKernelError, OutOfMemoryError
 from mx_ndarray import autograd, nd, random
 
 GPUS = range(min(num_gpus(), 2))
@@ -264,6 +265,13 @@ def test_memory_that_there_is_not(ctx: Any) -> None:
     with pytest.raises(OutOfMemoryError, match=r"gpu\(\d\): cannot allocate \d+ bytes"):
         nd.ones((1 << 40,), ctx=ctx).wait_to_read()
     np.testing.assert_array_equal(nd.ones((2,), ctx=ctx).asnumpy(), [1, 1])
+
+
+def test_free_memory(ctx: Any) -> None:
+    free, total = gpu_memory_info(ctx.device_id)
+    assert 0 < free <= total
+    with pytest.raises(ArgumentError, match=r"there is no gpu\(60\)"):
+        gpu_memory_info(60)
 
 
 def test_what_has_no_kernel_says_so(ctx: Any) -> None:
