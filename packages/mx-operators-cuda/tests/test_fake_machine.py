@@ -92,6 +92,14 @@ def test_every_type_and_case(name: str, machine: Machine) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_every_cell_and_type_by_cudnn(machine: Machine) -> None:
+    machine.check(
+        "recurrent_by_cudnn", timeout=1800, MX_CUDNN=machine.environment["FAKE_CUDNN"], FAKE_SWEEP="1"
+    )
+
+
 @needs_arrays
 @pytest.mark.timeout(600)
 def test_code_in_python(machine: Machine) -> None:

@@ -84,6 +84,14 @@ def test_what_it_does_not_serve(bench: GpuBench) -> None:
     assert prepared([(0, 5, 24), (0, 7, 24), (0, 7, 48)], "float16", PARAMS, bench)[1] is None
 
 
+def test_older_versions(bench: GpuBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = [(1, 3, 24)] * 3
+    monkeypatch.setattr(cudnn, "version", lambda: (9, 13, 0))
+    assert prepared(shapes, "float16", PARAMS, bench)[1] is None
+    monkeypatch.setattr(cudnn, "version", lambda: (9, 13, 1))
+    assert (prepared(shapes, "float16", {**PARAMS, "scale": 0.25}, bench)[1] is None) is bool(REFUSED)
+
+
 def test_lengths_that_vary(bench: GpuBench) -> None:
     """cuDNN compiles an attention for each size: for some, then the operators stay apart."""
     made = [
