@@ -11,7 +11,7 @@ import pytest
 from mx_core import dtypes, gpu, kernels
 from mx_core.errors import NoKernelError
 from mx_core.testing.case import make_case
-from mx_operators_cuda import cudnn
+from mx_operators_cuda import cudnn, dnn_attention
 from mx_symbol import sym
 from mx_symbol.passes.attention import FUSED_ATTENTION
 from testkit.device_memory import GpuBench
@@ -20,6 +20,8 @@ from testkit.gpu_kernels import ADD, NULL, WRITE
 
 pytestmark = pytest.mark.skipif(not cudnn.installed(), reason="cuDNN is not installed")
 
+#: whether cuDNN has it
+SERVES = cudnn.installed() and not REFUSED and cudnn.version() >= dnn_attention.SINCE
 BATCH, HEADS, QUERIES, KEYS, DEPTH, WIDTH = 2, 3, 5, 7, 8, 16
 SHAPES = [(BATCH, QUERIES, HEADS * DEPTH), (BATCH, KEYS, HEADS * DEPTH), (BATCH, KEYS, HEADS * WIDTH)]
 PARAMS = {"heads": HEADS, "scale": 0.5}
@@ -41,7 +43,7 @@ def prepared(shapes: list[Any], dtype: str, params: dict[str, Any], bench: GpuBe
     return case, made.plan
 
 
-if not REFUSED:
+if SERVES:
 
     @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
     def test_numbers(dtype: str, bench: GpuBench) -> None:
@@ -89,7 +91,7 @@ def test_older_versions(bench: GpuBench, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(cudnn, "version", lambda: (9, 13, 0))
     assert prepared(shapes, "float16", PARAMS, bench)[1] is None
     monkeypatch.setattr(cudnn, "version", lambda: (9, 13, 1))
-    assert (prepared(shapes, "float16", {**PARAMS, "scale": 0.25}, bench)[1] is None) is bool(REFUSED)
+    assert (prepared(shapes, "float16", {**PARAMS, "scale": 0.25}, bench)[1] is None) is not SERVES
 
 
 def test_lengths_that_vary(bench: GpuBench) -> None:
@@ -98,7 +100,7 @@ def test_lengths_that_vary(bench: GpuBench) -> None:
         prepared([(1, rows, 8)] * 3, "float16", {"heads": 1}, bench)[1] is not None
         for rows in (*range(1, cudnn.SIZES + 3), 1)
     ]
-    assert made == [*(not REFUSED,) * cudnn.SIZES, False, False, not REFUSED]
+    assert made == [*(SERVES,) * cudnn.SIZES, False, False, SERVES]
 
 
 def cut(x: Any) -> Any:
@@ -126,5 +128,5 @@ def test_graphs(bench: GpuBench) -> None:
             told()
         found.append(executor.forward(is_train=False)[0].asnumpy().astype(np.float64))
         if LOG is not None:
-            assert len(told()) == (1 if passes is None and not REFUSED else 0)
+            assert len(told()) == (1 if passes is None and SERVES else 0)
     np.testing.assert_allclose(found[0], found[1], rtol=0.02, atol=0.02)
