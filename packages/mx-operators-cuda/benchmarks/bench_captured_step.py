@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the host does for a captured step of training, on the fake driver of the tests: no GPU takes part.
+"""What the host does for a captured step of training and for an operator, on the fake driver of the tests.
 
 A network with 161 arrays of parameters, as many as those of ResNet-50. Processor time of the thread that calls
 `step(x, label)` ten times in a row, as a training does, before it waits: Python, the engine, and this package. The
 calls of the driver are those of the stand-in: two copies of inputs, one of the table of numbers where they have
 changed, a launch of the graph, two events. A real driver takes another time for them, some microseconds for the launch
-alone. So this is no measurement of a GPU.
+alone. So this is no measurement of a GPU; none takes part.
+
+Small operators outside of steps are measured in the same way: a launch and an event each.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -25,15 +28,15 @@ from mx_core.testing.benchmark import record
 
 LAYERS, WIDTH, BATCH = 80, 4, 2
 ROWS, ROW = 20, 10  # steps
-#: microseconds of host time
-BUDGET = 20.0
+#: microseconds of host time, of a step and of an operator
+BUDGET, OPERATOR_BUDGET = 20.0, 5.0
 
 
 def trained(optimizer: str | None, **settings: Any) -> tuple[float, float]:
     """Microseconds of a captured step, and of one that is not captured, with an optimizer or without update."""
     from mx_core import gpu
     from mx_gluon import Trainer, loss, nn
-    from mx_ndarray import autograd, nd, waitall
+    from mx_ndarray import autograd, nd
     from mx_ndarray.captured import captured_step
 
     net = nn.HybridSequential()
@@ -57,20 +60,44 @@ def trained(optimizer: str | None, **settings: Any) -> tuple[float, float]:
             trainer.step(BATCH)
 
     x, label = nd.ones((BATCH, WIDTH)), nd.ones((BATCH, WIDTH))
-    times = []
-    for step in (eager, trainer.captured_step(forward, BATCH) if optimizer else captured_step(forward)):
-        spent = []
-        for _ in range(ROWS):
-            for _ in range(ROW):
-                begin = time.thread_time()
-                step(x, label)
-                spent.append(time.thread_time() - begin)
-            waitall()
-        times.append(median(spent[len(spent) // 4 :]) * 1e6)
-    return times[1], times[0]
+    captured = trainer.captured_step(forward, BATCH) if optimizer else captured_step(forward)
+    without = measured(lambda: eager(x, label))
+    return measured(lambda: captured(x, label)), without
 
 
-def main() -> None:
+def measured(call: Callable[[], Any]) -> float:
+    """Microseconds of a call, of which ten come in a row."""
+    from mx_ndarray import waitall
+
+    spent = []
+    for _ in range(ROWS):
+        for _ in range(ROW):
+            begin = time.thread_time()
+            call()
+            spent.append(time.thread_time() - begin)
+        waitall()
+    return median(spent[len(spent) // 4 :]) * 1e6
+
+
+def operators() -> None:
+    """A line for each of some operators on four numbers."""
+    from mx_core import gpu
+    from mx_ndarray import nd
+
+    x, y, out = (nd.ones((4,), ctx=gpu()) for _ in range(3))
+    calls: dict[str, Callable[[], Any]] = {
+        "nd.relu(x, out=y)": lambda: nd.relu(x, out=out),
+        "x + y": lambda: x + y,
+        "x.copyto(y)": lambda: x.copyto(out),
+    }
+    for name, call in calls.items():
+        spent = measured(call)
+        label = f"{name} on the GPU, host, stand-in for the driver"
+        record(label, spent, "us")
+        record(f"{label}, of the budget of {OPERATOR_BUDGET:g} us", spent / OPERATOR_BUDGET, "times")
+
+
+def steps() -> None:
     """A line for each kind of update."""
     from mx_train.lr_scheduler import CosineScheduler
 
@@ -103,7 +130,8 @@ def on_the_stand_in() -> int:
 
 if __name__ == "__main__":
     if "FAKE_NVRTC_FOLDER" in os.environ:
-        main()
+        steps()
+        operators()
     elif shutil.which("g++") is None:
         print("bench_captured_step: needs g++, which builds the stand-in")
     else:
