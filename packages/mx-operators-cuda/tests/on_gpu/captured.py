@@ -18,7 +18,7 @@ from mx_io.io import DataBatch
 from mx_ndarray import autograd, invoke_capsule, nd, random
 from mx_ndarray.captured import captured_step as nd_captured_step
 from mx_operators_cuda import CapturedStep
-from mx_train.lr_scheduler import FactorScheduler
+from mx_train.lr_scheduler import CosineScheduler, FactorScheduler
 
 STEPS = 5
 
@@ -134,20 +134,27 @@ def test_a_trainer_captures_its_steps(
     assert len(runs) == ran
 
 
-def test_a_module_captures_its_steps() -> None:
+@pytest.mark.parametrize(("optimizer", "settings"), [("sgd", {"momentum": 0.9}), ("adam", {"wd": 0.01})])
+def test_a_module_captures_its_steps(optimizer: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    """With a rate that changes at each step, and states that are loaded."""
     sym, module = pytest.importorskip("mx_symbol").sym, pytest.importorskip("mx_train.module")
     net = sym.SoftmaxOutput(sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="fc"), name="softmax")
     rng = np.random.default_rng(3)
-    batches = [(nd.array(rng.normal(size=(4, 5))), nd.array(rng.integers(0, 3, 4))) for _ in range(5)]
+    batches = [(nd.array(rng.normal(size=(4, 5))), nd.array(rng.integers(0, 3, 4))) for _ in range(9)]
     weight = nd.array(rng.normal(size=(3, 5)))
     found = []
     for captured in (False, True):
         mod = module.Module(net, context=gpu(0))
         mod.bind([("data", (4, 5))], [("softmax_label", (4,))])
         mod.init_params(arg_params={"fc_weight": weight, "fc_bias": nd.zeros((3,))})
-        mod.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
+        schedule = CosineScheduler(9, base_lr=0.1)
+        mod.init_optimizer(optimizer=optimizer, optimizer_params={"lr_scheduler": schedule, **settings})
         step, outputs = mod.captured_step() if captured else None, []
-        for data, label in batches:
+        for i, (data, label) in enumerate(batches):
+            if i == 3:
+                mod.save_optimizer_states(str(tmp_path / "states"))
+            if i == 6:
+                mod.load_optimizer_states(str(tmp_path / "states"))
             if step is not None:
                 outputs.append(step(data, label)[0].asnumpy())
                 continue
