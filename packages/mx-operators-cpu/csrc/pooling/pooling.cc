@@ -54,8 +54,8 @@ constexpr int64_t kFew = 8192;
 
 bool has_few(const Spec& windows, const PoolOptions& o) {
   const int64_t each = product(o.window.kernel, 0, o.window.kernel.size());
-  return !o.channels_last && windows.shape.size() == o.window.kernel.size() + 2 && (o.type == PoolType::max || o.type == PoolType::avg) && each <= kFew &&
-         windows.size() <= kFew / each;
+  return !o.channels_last && windows.shape.size() == o.window.kernel.size() + 2 &&
+         (o.type == PoolType::max || o.type == PoolType::avg) && each <= kFew && windows.size() <= kFew / each;
 }
 
 struct Geometry {
