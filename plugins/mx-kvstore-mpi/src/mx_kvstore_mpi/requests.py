@@ -275,11 +275,13 @@ class Requests:
     def _progress(self) -> bool:
         """Ends what is complete; true if something is, or if there is something new to start."""
         moved = [box.go() for box in self._boxes]
-        changed, arrived = any(moved), sorted(messages.ended(self._arriving), reverse=True)
-        for place in arrived:
-            self._expecting.pop(place).unreceived -= 1
-            del self._arriving[place]
-        for request in [each for each in self._under_way if each.complete] if changed or arrived else ():
+        changed = any(moved)
+        while arrived := sorted(messages.ended(self._arriving), reverse=True):  # MPI may give one each time
+            changed = True
+            for place in arrived:
+                self._expecting.pop(place).unreceived -= 1
+                del self._arriving[place]
+        for request in [each for each in self._under_way if each.complete] if changed else ():
             with self._changed:
                 mine = request in self._under_way  # else the job has failed, and `_fail` has ended it
                 if mine:
