@@ -13,15 +13,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-from mx_kvstore_ray import settings
 from mx_kvstore_ray.errors import ClusterError
-
-#: seconds of a start that has failed because the machine is slow: Ray waits 30 for its node, whatever is set
-_SLOW = 20.0
 
 #: Ray's settings of a cluster that is started here. The second has Ray use the loopback interface.
 _OWN = {
@@ -98,20 +93,12 @@ class Cluster:
                 stdin=subprocess.PIPE,
                 start_new_session=True,
             )
-        begun = time.monotonic()
         try:
             self.ray = self._connect(address, job, servers, own)
         except Exception as error:  # of any kind: Ray has none of its own for this
             self._clear()
             what = f"cannot be reached at {address}" if address else "did not start on this machine"
-            text = f"Ray {what}: {type(error).__name__}: {error}"
-            taken = time.monotonic() - begun
-            if self._own and taken > _SLOW:
-                text += (
-                    f" That took {taken:.0f} s: the machine may have too much else to do. MX_KVSTORE_RAY_START is how "
-                    "many seconds Ray's first process may take, and a cluster that runs already is used by --address"
-                )
-            raise ClusterError(text) from error
+            raise ClusterError(f"Ray {what}: {type(error).__name__}: {error}") from error
         self.address = str(self.ray.get_runtime_context().gcs_address)
 
     def _temporary_folder(self, prefix: str, where: str | None) -> str:
@@ -133,7 +120,6 @@ class Cluster:
         if address is not None:
             ray.init(address=address, **told)
         else:
-            os.environ.setdefault("RAY_gcs_server_port_wait_time_s", f"{settings.start():.0f}")
             ray.init(num_cpus=servers, include_dashboard=False, _temp_dir=own, **told)
         return ray
 

@@ -22,7 +22,6 @@ VARIABLES: Mapping[str, str] = {
     "MX_KVSTORE_RAY_ON_LOSS": "stop, continue or restart: what a job does when a worker is lost; by default stop",
     "MX_KVSTORE_RAY_FOLDER": "where servers keep checkpoints; by default shared memory, as long as the job lasts",
     "MX_KVSTORE_RAY_CHECKPOINT": "seconds between two checkpoints of a server, by default 60",
-    "MX_KVSTORE_RAY_START": "seconds that the first process of a job's own Ray may take to start, by default 120",
     "MX_KVSTORE_TIMEOUT": "seconds that a distributed store waits for other processes, by default 300",
     "MX_KVSTORE_SHARED_MEMORY": "0: processes of one machine exchange values by messages, not in shared memory",
     "MXNET_KVSTORE_BIGARRAY_BOUND": "elements from which servers share an array, by default 1000000",
@@ -31,7 +30,6 @@ VARIABLES: Mapping[str, str] = {
 #: seconds
 TIMEOUT = 300.0
 CHECKPOINT = 60.0
-START = 120.0
 POLICIES = ("stop", "continue", "restart")
 
 
@@ -65,11 +63,6 @@ def whole(name: str, default: int, least: int = 0) -> int:
 def timeout() -> float:
     """Seconds that a wait for other processes may last."""
     return number("MX_KVSTORE_TIMEOUT", TIMEOUT, 0.1)
-
-
-def start() -> float:
-    """Seconds that the first process of a Ray of the job's own may take to start."""
-    return number("MX_KVSTORE_RAY_START", START, 1.0)
 
 
 def shared_memory() -> bool:
