@@ -33,13 +33,13 @@ struct Range {
 class WindowPlan : public Plan {
  protected:
   WindowPlan(const Signature& signature, const PoolOptions& options, const Cost& cost, const Dims& in, const Dims& out)
-      : Plan(signature, cost), type_(options.type), include_pad_(options.count_include_pad), p_(options.p),
-        planes_(in[0] * in[1]) {
+      : Plan(signature, cost), type_(options.type), include_pad_(options.count_include_pad), p_(options.p) {
     const size_t spatial = in.size() - 2;
     const Window& w = options.window;
     if (spatial < 1 || spatial > 3 || out.size() != in.size() || out[0] != in[0] || out[1] != in[1] ||
         w.kernel.size() != spatial || w.stride.size() != spatial || w.pad.size() != spatial)
       throw Unsupported{};
+    planes_ = in[0] * in[1];
     for (size_t i = 0; i < spatial; ++i) {
       if (w.kernel[i] < 1 || w.stride[i] < 1 || w.pad[i] < 0) throw Unsupported{};
       axes_[3 - spatial + i] = {in[i + 2], out[i + 2], options.window.kernel[i], options.window.stride[i],
@@ -100,7 +100,7 @@ class WindowPlan : public Plan {
   const PoolType type_;
   const bool include_pad_;
   const int p_;
-  const int64_t planes_;
+  int64_t planes_ = 0;
   Axis axes_[3] = {{1, 1, 1, 1, 0}, {1, 1, 1, 1, 0}, {1, 1, 1, 1, 0}};  // depth, height, width
   int64_t in_plane_ = 0, out_plane_ = 0;
 };
