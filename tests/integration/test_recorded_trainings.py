@@ -22,6 +22,7 @@ def test_every_training_is_recorded() -> None:
     assert set(RECORDED) == {f"{name}, {style}" for name in programs.TRAININGS for style in programs.STYLES}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("style", programs.STYLES)
 @pytest.mark.parametrize("name", programs.TRAININGS)
 def test_losses_are_those_of_mxnet(name: str, style: str) -> None:

@@ -103,6 +103,7 @@ def test_every_opcode(code: int, emulator: Any) -> None:
         same(a, b, code, op.name, rtol)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", EVERY, ids=dtypes.name)
 def test_conversions(target: int, emulator: Any) -> None:
     """Every type to `target`, exactly: numbers that do not fit wrap or round as they should."""

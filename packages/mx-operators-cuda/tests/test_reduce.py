@@ -51,8 +51,9 @@ def reference(name: str, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [*((name, dtype) for name in (*reduce.REDUCTIONS, "norm1", "norm2") for dtype in ("float32", "float16")),
-     *(pytest.param(name, "float64", marks=pytest.mark.long) for name in (*reduce.REDUCTIONS, "norm1", "norm2")),
+    [*((name, "float32") for name in (*reduce.REDUCTIONS, "norm1", "norm2")),
+     *(pytest.param(name, dtype, marks=pytest.mark.long) for name in (*reduce.REDUCTIONS, "norm1", "norm2")
+       for dtype in ("float16", "float64")),
      *((name, "int32") for name in ("sum", "prod", "max", "min"))],
 )  # fmt: skip
 def test_numbers(name: str, dtype: str, emulator: Any) -> None:
