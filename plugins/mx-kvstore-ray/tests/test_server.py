@@ -136,6 +136,24 @@ def test_another_optimizer_than_that_of_others_is_refused(folder: Path) -> None:
     run(program)
 
 
+def test_an_optimizer_whose_factors_come_in_another_order_is_the_same(folder: Path) -> None:
+    """As when a script walks over a set of names, whose order is each process's own."""
+
+    async def program() -> None:
+        job = Job(folder, workers=2)
+        for rank, names in enumerate((("a", "b"), ("b", "a"))):
+            optimizer = mx.optimizer.SGD(learning_rate=0.5, wd=float("nan"))
+            optimizer.set_lr_mult({name: ord(name) / 100 for name in names})
+            await job.ask(rank, "optimizer", n=1, optimizer=describe(optimizer))
+        optimizer.set_lr_mult({"a": 0.97, "b": 0.5})
+        await job.ask(0, "optimizer", n=2, optimizer=describe(optimizer))
+        optimizer.set_lr_mult({"a": 0.97, "b": 0.25})
+        with pytest.raises(RuntimeError, match=r"worker 0 has sgd with lr_mult [^;]*0\.5.*lr_mult .*0\.25"):
+            await job.ask(1, "optimizer", n=2, optimizer=describe(optimizer))
+
+    run(program)
+
+
 @pytest.mark.parametrize(
     ("storage", "called"),
     [
