@@ -190,6 +190,81 @@ def test_sums_of_servers_are_exact_for_long(start: Any) -> None:
     assert len(rounds) == 1 and min(rounds) >= 300, rounds
 
 
+PULLED = """
+import os
+import signal
+import mx
+
+store = mx.kv.create("dist_sync")
+store.init("w", mx.nd.zeros((4,)))
+out = mx.nd.zeros((4,))
+store.pushpull("w", mx.nd.ones((4,)), out=out)  # the value goes to the caller alone
+assert (out.asnumpy() == 2).all()
+for key in ({}, ["w", {}]):
+    try:
+        store.pull(key, out=[out] * 2 if len(key) else out)
+    except mx.MXNetError as error:
+        assert "expected an int or a str, got {}" in str(error), error
+    else:
+        raise AssertionError("no error")
+if store.rank == 0:
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        try:
+            store.pull("w", out=out)
+        except mx.MXNetError as error:
+            os._exit(3 if "was forked from" in str(error) else 4)
+        os._exit(5)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+store.barrier()
+store = mx.kv.create("dist_async")
+store.init("w", mx.nd.zeros((4,)))
+store.set_optimizer(mx.optimizer.create("test", rescale_grad=1.0))  # adds
+for turn, call in enumerate((store.pushpull, store.sum)):
+    call("w", mx.nd.ones((4,)), out=out)
+    assert (out.asnumpy() >= turn + 1).all(), call  # its own push at least
+    store.barrier()
+print("pulled", store.rank)
+"""
+
+
+@pytest.mark.long
+def test_what_is_asked_of_servers_is_checked_before(start: Any) -> None:
+    """Also `sum` of an asynchronous store gives what the servers have, and a child is refused."""
+    job = start(PULLED, 2, "-s", "1", "--deadline", "90")
+    assert job.wait() == 0, job.text
+    assert set(job.wait_for(r"pulled (\d)", 2)) == {"0", "1"}
+
+
+BESIDE = """
+import time
+import mx
+from mx_kvstore_mpi import server_store
+
+server_store.in_main_memory = lambda array: array.copy()  # as of values on a device
+store = mx.kv.create("dist_sync")
+store.init("w", mx.nd.zeros((10,)))
+store.push("w", mx.nd.zeros((10,)), priority=1)
+if store.rank == 1:
+    time.sleep(1.0)
+for turn in range(4):
+    store.push("w", mx.nd.ones((10,)) * turn, priority=turn)
+out = mx.nd.zeros((10,))
+store.pull("w", out=out)
+assert (out.asnumpy() == 6).all(), out
+store.barrier()
+print("in order", store.rank)
+"""
+
+
+@pytest.mark.long
+def test_pushes_of_a_value_on_a_device_come_after_each_other(start: Any) -> None:
+    job = start(BESIDE, 2, "-s", "1", "--deadline", "60", MXNET_KVSTORE_SLICE_THRESHOLD="4")
+    assert job.wait() == 0, job.text
+    assert set(job.wait_for(r"in order (\d)", 2)) == {"0", "1"}
+
+
 ASYNC = """
 import numpy as np
 import mx

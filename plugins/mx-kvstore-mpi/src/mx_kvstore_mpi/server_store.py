@@ -12,8 +12,9 @@ import numpy as np
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError
 from mx_core.files import atomic_write, read_bytes
 from mx_kvstore import KVStore
-from mx_kvstore.arrays import Values, check_compressed, host_of, in_main_memory, push
+from mx_kvstore.arrays import Values, check_compressed, in_main_memory, push
 from mx_kvstore.compression import Compression
+from mx_kvstore.keys import Given
 from mx_kvstore.reduction import alike
 from mx_kvstore_mpi import settings, world
 from mx_kvstore_mpi.agreement import Told, of_optimizer, rates
@@ -57,6 +58,9 @@ class ServerStore(KVStore):
         self._optimizer: Any = None
         #: keys whose last value went to the caller's array alone: a pull asks the servers for it
         self._behind: set[Any] = set()
+        #: values in main memory, or room for those that are on a device: of a key always the same, by which the engine
+        #: orders its pushes and pulls
+        self._hosts: dict[Any, NDArray] = {}
         self._rates: dict[str, Any] = {}
 
     @property
@@ -102,7 +106,7 @@ class ServerStore(KVStore):
         self._parts[key] = places
         code = stored._dtype_code
         called, priority = f"the first value of key {key!r}", self.priority
-        host = in_main_memory(stored)
+        host = self._hosts[key] = in_main_memory(stored)
 
         def text(part: Part) -> dict[str, Any]:
             shape = list(stored.shape) if len(places) == 1 else [part.size]
@@ -138,7 +142,7 @@ class ServerStore(KVStore):
 
     def apply(self, key: Any, total: NDArray, stored: NDArray) -> None:
         """Sends the sum of this worker's devices to the servers, whose answer becomes the value."""
-        host = host_of(stored)
+        host = self._hosts[key]
         self._exchange(key, total, host, host)
         if host is not stored:
             host.copyto(stored)
@@ -146,21 +150,24 @@ class ServerStore(KVStore):
 
     def apply_and_pull(self, key: Any, total: NDArray, stored: NDArray, outs: list[NDArray]) -> None:
         """As `apply`; where one array of main memory is to be filled, the answer goes there and nowhere else."""
-        if len(outs) == 1 and not self._at_once and alike(outs[0], stored):
-            self._exchange(key, total, stored, outs[0])
+        if self._at_once:
+            self.apply(key, total, stored)
+            self._pull([(key, outs)], self.priority)
+        elif len(outs) == 1 and alike(outs[0], stored):
+            self._exchange(key, total, self._hosts[key], outs[0])
             self._behind.add(key)
         else:
             super().apply_and_pull(key, total, stored, outs)
 
-    def _exchange(self, key: Any, total: NDArray, stored: NDArray, target: NDArray) -> None:
-        """Pushes, and has the answer written to `target`; the next push of the key waits for `stored`."""
+    def _exchange(self, key: Any, total: NDArray, host: NDArray, target: NDArray) -> None:
+        """Pushes, and has the answer written to `target`; the next push of the key waits for `host`."""
         self._check()
         self._tell_rates()
         number, places, priority = self._numbers[key], self._parts[key], self.priority
         called = f"the push of key {key!r}"
         compression = self._compression
         if compression is not None and key not in self._residuals:
-            self._residuals[key] = np.zeros(stored.size, np.float32)
+            self._residuals[key] = np.zeros(host.size, np.float32)
 
         def start(done: Any, values: Values, *results: Values) -> None:
             command = Command.PUSH_ONLY if self._at_once else Command.PUSH
@@ -172,7 +179,7 @@ class ServerStore(KVStore):
                 request.compression, request.residual = compression, self._residuals[key]
             self._requests.ask(request, priority)
 
-        writes = (stored,) if target is stored else (stored, target)
+        writes = (host,) if target is host else (host, target)
         push(start, "KVStore.push", (in_main_memory(total),), writes, priority)
 
     def _check_pushed(self, what: str, given: Any) -> None:
@@ -195,29 +202,19 @@ class ServerStore(KVStore):
             self._command(Command.RATES, {"rates": found})
             self._rates = found
 
-    def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
-        """As `KVStore.pull`; with `async`, gets what the servers have when they are asked."""
-        with self._lock:
-            for each in key if isinstance(key, (list, tuple)) else [key]:
-                if each in (
-                    self._values if self._at_once else self._behind
-                ):  # others may have pushed, or it went
-                    self._refresh(each, priority)
-                    self._behind.discard(each)
-        super().pull(key, out, priority, ignore_sparse)
-
-    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """`push`, then `pull` to `out`, or to `value` itself without one; nothing comes between."""
-        if not self._at_once:
-            super().pushpull(key, value, out, priority)
-            return
-        with self._lock:
-            self.push(key, value, priority)
-            self.pull(key, value if out is None else out, priority)
+    def _pull(self, wanted: Given, priority: int) -> None:
+        """As the base; what may have changed on the servers, or went to a caller alone, is asked for before."""
+        for key, _ in wanted:
+            if self._at_once or key in self._behind:
+                self._refresh(key, priority)
+                self._behind.discard(key)
+        super()._pull(wanted, priority)
 
     def _refresh(self, key: Any, priority: int) -> None:
+        """Has the servers send what they have of a key, which becomes the value."""
+        self._check()
         stored = self._values[key]
-        host = host_of(stored)
+        host = self._hosts[key]
         self._fetch(key, host, f"the pull of key {key!r}", priority)
         if host is not stored:
             host.copyto(stored)
@@ -320,9 +317,9 @@ class ServerStore(KVStore):
     def _settle(self) -> None:
         """Waits until all that this worker has pushed is done."""
         with self._lock:
-            values = list(self._values.values())
-        for value in values:
-            value.wait_to_read()
+            hosts = list(self._hosts.values())
+        for host in hosts:
+            host.wait_to_read()
         if self._at_once:  # the last push has been sent, and perhaps not been applied
             self._command(Command.FLUSH, {})
 
