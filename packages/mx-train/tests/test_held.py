@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mx_ndarray import nd
 from mx_train.lr_scheduler import CosineScheduler
 from mx_train.optimizer import SGD, Optimizer, create
 from mx_train.optimizer.held import HeldNumbers
@@ -145,12 +146,32 @@ def test_counts_are_those_of_updates_that_ran() -> None:
     assert pickle.loads(pickle.dumps(optimizer))._index_update_count == {0: 5, 3: 4}
     assert known()
     optimizer._index_update_count = {0: 10, 3: 10}
-    assert known()
+    assert not known() and optimizer._index_update_count == {0: 11, 3: 11}, "another trainer may have counted"
+    optimizer._index_update_count = {0: 10, 3: 10}
+    assert not known()
     assert optimizer._index_update_count == {0: 11, 3: 11} and optimizer.num_update == 11
     adam = create("adam")
     unequal = Replayed(adam)
     adam._update_count(INDICES[0])
     assert not unequal()
+
+
+def test_unequal_counts_under_a_schedule_are_run() -> None:
+    """Weights of one update have different rates then."""
+    optimizer = create("sgd", lr_scheduler=CosineScheduler(20, base_lr=0.1))
+    known = Replayed(optimizer)
+    optimizer._update_count(INDICES[0])
+    assert not known() and not known()
+
+
+def test_settings_of_other_types_are_seen() -> None:
+    """A number of NumPy is compared; an array, which may change in place, is nothing that is known."""
+    optimizer = create("sgd", wd=np.float32(0.5))
+    known = Replayed(optimizer)
+    assert known()
+    optimizer.wd = np.float32(0.25)
+    assert not known()
+    assert HeldNumbers(create("sgd", wd=nd.array([0.5])), INDICES).arrays() is None
 
 
 def test_who_counts_updates_runs_them() -> None:

@@ -55,7 +55,8 @@ def captured_step(
     update : function without arguments, or None
         Runs before each start, and tells the numbers of this run: it pushes the same operations on the same arrays.
     weights : sequence of NDArray
-        Those whose gradients `forward` computes.
+        Those whose gradients `forward` computes, and other arrays on the device that the step shares with work between
+        its calls, such as running means: calls are ordered with what reads or writes them.
     held : Held, optional
         Knows the numbers of a run without `update`.
     ctx : Context

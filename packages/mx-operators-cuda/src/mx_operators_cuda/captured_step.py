@@ -35,7 +35,9 @@ class CapturedStep:
     update : function without arguments, or None
         What is run before each start, such as `lambda: trainer.step(batch_size)`.
     weights : sequence of NDArray
-        Those whose gradients `forward` computes: a trainer that looks whether they are new finds them so.
+        Those whose gradients `forward` computes: a trainer that looks whether they are new finds them so. Also other
+        arrays on the GPU that the step shares with work between its calls, such as running means: calls are ordered
+        with what reads or writes them.
     held : object, or None
         Knows the numbers of `update` without running it, as `mx_ndarray.captured.Held` says.
     invoke : capsule `mx.invoke.v1`
@@ -155,7 +157,8 @@ class CapturedStep:
             graph.abandon()
             raise
         inputs = [x.handle for x in self._inputs]
-        results = [y.handle for y in _listed(self._results) if y.handle not in inputs]
+        # what is pushed between starts may wait for other devices: each start is ordered with it by these arrays
+        results = [y.handle for y in (*_listed(self._results), *self._weights) if y.handle not in inputs]
         random = services.random("gpu").capsule
         graph.bind(engine.capsule, self._invoke, random, inputs=inputs, results=results)
         self._graph = graph

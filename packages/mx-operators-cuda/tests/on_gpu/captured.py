@@ -216,6 +216,66 @@ def test_weights_may_be_written_and_read_between_runs() -> None:
     np.testing.assert_array_equal(step(x).asnumpy(), 8 * x.asnumpy())
 
 
+@pytest.mark.parametrize("by", ["trainer", "module"])
+def test_a_step_takes_its_turn_among_work_that_waits_for_the_host(by: str) -> None:
+    """Weights that are on their way from the host, and an evaluation whose data are: as without a graph."""
+
+    def slow(values: Any) -> Any:
+        square = nd.array(np.eye(500))
+        for _ in range(20):
+            square = nd.dot(square, square)
+        return values * square[0, 0]
+
+    found, x, y = [], nd.ones((2, 3), ctx=gpu(0)), nd.ones((2, 1), ctx=gpu(0))
+    for captured in (False, True):
+        if by == "trainer":
+            net = nn.Dense(1, in_units=3)
+            net.initialize(ctx=gpu(0))
+            weight, criterion = net.weight.data(), loss.L2Loss()
+            trainer = Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+
+            def forward(x: Any, y: Any, net: Any = net, criterion: Any = criterion) -> Any:
+                with autograd.record():
+                    losses = criterion(net(x), y)
+                losses.backward()
+                return losses
+
+            def eager(*batch: Any, forward: Any = forward, trainer: Any = trainer) -> None:
+                forward(*batch)
+                trainer.step(2)
+
+            step = trainer.captured_step(forward, 2) if captured else eager
+        else:
+            sym, module = pytest.importorskip("mx_symbol").sym, pytest.importorskip("mx_train.module")
+            layer = sym.FullyConnected(sym.Variable("data"), num_hidden=1, name="fc")
+            mod = module.Module(
+                sym.LinearRegressionOutput(layer, sym.Variable("label"), name="out"),
+                ("data",),
+                ("label",),
+                context=gpu(0),
+            )
+            mod.bind([("data", (2, 3))], [("label", (2, 1))])
+            mod.init_params()
+            mod.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 0.1})
+            weight = mod._exec_group.execs[0].arg_dict["fc_weight"]
+
+            def eager(*batch: Any, mod: Any = mod) -> None:
+                mod.forward_backward(DataBatch([batch[0]], [batch[1]]))
+                mod.update()
+
+            step = mod.captured_step() if captured else eager
+        weight[:] = 0.5
+        for _ in range(3):
+            step(x, y)
+        nd.waitall()
+        slow(nd.ones((1, 3)) * 0.25).copyto(weight)
+        step(x, y)
+        before = weight + slow(nd.zeros((1, 3))).copyto(gpu(0))
+        step(x, y)
+        found.append([before.asnumpy(), weight.asnumpy()])
+    np.testing.assert_array_equal(found[1], found[0])
+
+
 def test_other_operations_than_the_captured_ones_are_refused() -> None:
     weight, rates = nd.ones((3,), ctx=gpu(0)), iter([1, 1, 2])
 

@@ -323,10 +323,10 @@ class Trainer:
             raise RefusedError(
                 f"[Trainer] captured_step: expected parameters on {context}, got {self._contexts}"
             )
-        learned = [(i, param) for i, param in enumerate(self._params) if param.grad_req != "null"]
-        held = _Held(self, [i for i, _ in learned], batch_size)
+        learned = [i for i, param in enumerate(self._params) if param.grad_req != "null"]
+        held = _Held(self, learned, batch_size)
         return captured_step(
-            forward, lambda: self.step(batch_size), weights=[param.data(context) for _, param in learned],
+            forward, lambda: self.step(batch_size), weights=[param.data(context) for param in self._params],
             held=held, ctx=context,
         )  # fmt: skip
 

@@ -48,4 +48,8 @@ class Captured:
             outputs: list[NDArray] = module.get_outputs()
             return outputs
 
-        return captured_step(forward, module.update, held=held, ctx=contexts[0])
+        group = module._bound()
+        arrays = *group.arrays(module._param_names, "arg_dict"), *group.arrays(module._aux_names, "aux_dict")
+        return captured_step(
+            forward, module.update, weights=[each[0] for each in arrays], held=held, ctx=contexts[0]
+        )

@@ -22,7 +22,7 @@ def _settings_of(optimizer: Optimizer) -> list[str]:
     others = ("num_update", "lr", "rescale_grad", "_counted_ahead")
     return [
         name for name, value in vars(optimizer).items()
-        if name not in others and (value is None or isinstance(value, (int, float)))
+        if name not in others and (value is None or isinstance(value, (int, float, np.generic)))
     ]  # fmt: skip
 
 
@@ -61,7 +61,11 @@ class HeldNumbers:
         self._optimizer = optimizer
         self._indices = list(indices)
         self._states, self._version, self._rescale = states, version, rescale
-        self._declared = bool(vars(type(optimizer)).get("_numbers_by_rate") and indices)
+        # an array may change in place
+        by_rate = vars(type(optimizer)).get("_numbers_by_rate") and not any(
+            hasattr(value, "asnumpy") for value in vars(optimizer).values()
+        )
+        self._declared = bool(by_rate and indices)
         self._settings = attrgetter(*_settings_of(optimizer))
         # of the last update that ran for the graph
         self._used: Any = None
@@ -72,7 +76,8 @@ class HeldNumbers:
         self._factors: Any = 1.0  # of rates: one, or one each
         # of the last update
         self._rate: tuple[float, float] | None = None
-        # counts, as they were looked at
+        # counts: the optimizer's table at the last update that ran, and how they were looked at
+        self._counts: object = None
         self._most = 0
         self._alike = False
         self._ahead = 0  # updates that the optimizer's table has not got yet
@@ -81,6 +86,8 @@ class HeldNumbers:
         """What the arrays of rates and decays hold, or nothing if that is as before; None if an update must run."""
         optimizer = self._optimizer
         if not self._declared:
+            return None
+        if vars(optimizer)["_index_update_count"] is not self._counts:  # of another trainer of the optimizer
             return None
         if optimizer._counted_ahead is not self:
             self._look_at_counts()
@@ -110,6 +117,7 @@ class HeldNumbers:
             return
         optimizer = self._optimizer
         self._look_at_counts()
+        self._counts = vars(optimizer)["_index_update_count"]
         *others, lr_mult, wd_mult = self._numbers()
         self._used = (*others, dict(lr_mult), dict(wd_mult))  # programs change these in place
         self._rate = self._rate_of(optimizer.num_update, self._most)
@@ -140,7 +148,7 @@ class HeldNumbers:
         optimizer = self._optimizer
         schedule = optimizer.lr_scheduler
         factor = optimizer._rate_factor(count)
-        if factor != 1 and not self._alike:
+        if not self._alike and (factor != 1 or schedule is not None):
             return None
         return (optimizer.lr if schedule is None else schedule(latest)), factor
 
