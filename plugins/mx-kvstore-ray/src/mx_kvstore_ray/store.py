@@ -14,6 +14,7 @@ from mx_core.files import atomic_write, read_bytes
 from mx_kvstore import KVStore
 from mx_kvstore.arrays import Values, check_compressed, host_of, in_main_memory, push
 from mx_kvstore.compression import Compression
+from mx_kvstore.keys import Given
 from mx_kvstore.reduction import sum_into
 from mx_kvstore_ray import settings, world
 from mx_kvstore_ray.described import describe, rates
@@ -61,6 +62,9 @@ class RayStore(KVStore):
         self._number = joined.stores
         joined.stores += 1
         self._parts: dict[Any, list[Part]] = {}
+        #: values in main memory, or room for those that are on a device: of a key always the same, by which the engine
+        #: orders its pushes and pulls
+        self._hosts: dict[Any, NDArray] = {}
         self._pushes: dict[Any, int] = {}
         self._begin = 0
         self._optimizers = self._loads = 0
@@ -123,7 +127,8 @@ class RayStore(KVStore):
         servers = self._world.place.servers
         places = self._parts[key] = parts(place, stored.size, servers, settings.big_array_bound())
         self._pushes[key] = self._begin
-        code, host, priority = stored._dtype_code, host_of(stored), self.priority
+        host = self._hosts[key] = host_of(stored)
+        code, priority = stored._dtype_code, self.priority
         if host is not stored:
             stored.copyto(host)
 
@@ -154,6 +159,10 @@ class RayStore(KVStore):
 
     def apply_and_pull(self, key: Any, total: NDArray, stored: NDArray, outs: list[NDArray]) -> None:
         """As `apply`; the answer goes to `outs`, too."""
+        if self._at_once:
+            self.apply(key, total, stored)
+            self._pull([(key, outs)], self.priority)
+            return
         near: list[NDArray] = []
         others: list[NDArray] = []
         for out in outs:
@@ -165,7 +174,7 @@ class RayStore(KVStore):
     def _exchange(self, key: Any, total: NDArray, stored: NDArray, outs: list[NDArray]) -> None:
         self._world.check()
         self._pushes[key] += 1
-        host, priority, compression = host_of(stored), self.priority, self._compression
+        host, priority, compression = self._hosts[key], self.priority, self._compression
         if compression is not None and key not in self._residuals:
             self._residuals[key] = np.zeros(stored.size, np.float32)
         stamped = {
@@ -196,28 +205,17 @@ class RayStore(KVStore):
             if self._compression is not None:
                 check_compressed(key, self._values[key])
 
-    def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
-        """As `KVStore.pull`; with `async`, gets what the servers have when they are asked."""
-        if self._at_once:  # others may have pushed meanwhile
-            with self._lock:
-                for each in key if isinstance(key, (list, tuple)) else [key]:
-                    if each in self._values:
-                        self._refresh(each, priority)
-        super().pull(key, out, priority, ignore_sparse)
-
-    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """`push`, then `pull` to `out`, or to `value` itself without one."""
-        if not self._at_once:
-            super().pushpull(key, value, out, priority)
-            return
-        with self._lock:
-            self.push(key, value, priority)
-            self.pull(key, value if out is None else out, priority)
+    def _pull(self, wanted: Given, priority: int) -> None:
+        """As the base; with `async`, what others may have pushed meanwhile is asked for before."""
+        if self._at_once:
+            for key, _ in wanted:
+                self._refresh(key, priority)
+        super()._pull(wanted, priority)
 
     def _refresh(self, key: Any, priority: int) -> None:
         self._world.check()
         stored, places = self._values[key], self._parts[key]
-        host = host_of(stored)
+        host = self._hosts[key]
         asked = {"store": self._number, "key": key}
 
         def start(done: Any, values: Values) -> None:
