@@ -26,8 +26,9 @@ def check_command(entry: Entry) -> Iterator[Result]:
 
 
 def _check_name(name: str) -> None:
+    """A word, and for one of several that share it, such as `launch@mpi`, what tells them apart."""
     assert name not in specs.OWN_COMMANDS, f"mx has a command {name!r} of its own, which comes first"
-    assert re.fullmatch(r"[\w-]+", name) and not name.startswith("-"), (
+    assert re.fullmatch(r"[\w-]+(@[\w-]+)?", name) and not name.startswith("-"), (
         f"expected a word of letters, digits and hyphens, got {name!r}"
     )
 
