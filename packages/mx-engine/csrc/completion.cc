@@ -73,7 +73,7 @@ void Completion::release_entry(const Entry& entry, Poison* poison, ReadyList& re
     if (!variable->dying) ++variable->version;
     // A failure nobody has seen yet is the first cause: neither a later failure nor the success
     // of an operation that ran in spite of it takes its place.
-    if (variable->poison != poison && !failures_.active(variable->poison)) {
+    if (variable->poison != poison && !variable->orders_only && !failures_.active(variable->poison)) {
       former = std::exchange(variable->poison, engine::retain(poison));
     }
   }

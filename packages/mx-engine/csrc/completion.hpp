@@ -63,7 +63,7 @@ class Completion {
   Poison* cancellation() const noexcept { return cancellation_.load(std::memory_order_acquire); }
   Poison* find_poison(const Block& block) const noexcept;
   void release_entry(const Entry& entry, Poison* poison, ReadyList& ready) noexcept;
-  void find_earlier(InFlight* in_flight) noexcept;
+  void find_earlier(InFlight* in_flight);  // throws std::bad_alloc
   FailureRef order_on_device(InFlight* in_flight) noexcept;
   void on_dependency_ready(InFlight* in_flight, ReadyList& ready) noexcept;
   FailureRef wait_for_launched(Block* block) noexcept;

@@ -120,6 +120,7 @@ void Stream::unlock_after_fork(bool child) noexcept {
     head_ = tail_ = nullptr;
     awaited_ = nullptr;
     stopping_ = ended_ = false;
+    keep_order(false);  // turns that were taken stay taken
     new (&work_) std::condition_variable;
   }
   mutex_.unlock();

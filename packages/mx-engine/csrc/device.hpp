@@ -11,6 +11,7 @@
 
 #include "in_flight.hpp"
 #include "mx_core/device.h"
+#include "variable.hpp"
 #include "worker_pool.hpp"
 
 namespace mx::engine {
@@ -31,7 +32,9 @@ class Stream {
  public:
   Stream(TokenListener& listener, const mx_device_api* device, mx_context context, int32_t lane,
          void* handle)
-      : device(device), context(context), lane(lane), handle(handle), listener_(listener) {}
+      : device(device), context(context), lane(lane), handle(handle), listener_(listener) {
+    turn_.orders_only = 1;
+  }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
@@ -40,6 +43,13 @@ class Stream {
   // The watching thread ends once nothing is left to watch; `watch` brings another one.  Whether
   // that was done in time.  Blocks.
   bool stop(std::chrono::steady_clock::time_point deadline) noexcept;
+  // Whether operations are launched in the order in which they are pushed.
+  void keep_order(bool on) noexcept { in_order_.store(on, std::memory_order_relaxed); }
+  // What an operation is to write for that; NULL where it takes its own turn.
+  Variable* turn(const mx_operation& operation) noexcept {
+    const bool takes_turns = operation.run != nullptr && (operation.flags & MX_PUSH_PYTHON) == 0;
+    return takes_turns && in_order_.load(std::memory_order_relaxed) ? &turn_ : nullptr;
+  }
   // What it waits for now goes to `found`.
   void running(std::vector<Running>& found);
   // Whether the calling thread watches a stream.
@@ -61,6 +71,8 @@ class Stream {
   void await_token(InFlight* in_flight) noexcept;
 
   TokenListener& listener_;
+  std::atomic<bool> in_order_{false};
+  Variable turn_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable work_;
   InFlight* head_ = nullptr;

@@ -3,7 +3,10 @@
 // Operations of accelerators: launched when the body has returned, done when the token recorded
 // after it is reached.
 #include <algorithm>
+#include <memory>
+#include <mutex>
 #include <new>
+#include <utility>
 
 #include "completion.hpp"
 #include "device.hpp"
@@ -28,14 +31,24 @@ FailureRef wait(const Stream& stream, mx_token* token) noexcept {
   return to_failure(stream.device->wait(stream.device->self, token, &error), error);
 }
 
-void add_edge(InFlight* later, InFlight* earlier) noexcept {
-  InFlight::Edge& edge = later->edges[later->n_edges++];
-  edge.earlier = retain(earlier);
-  edge.later = later;
-  later->awaited.fetch_add(1, std::memory_order_relaxed);
-  earlier->lock.lock();
-  edge.next = std::exchange(earlier->later, &edge);
-  earlier->lock.unlock();
+// Once for many variables in a row that the same operation used.  Throws std::bad_alloc.
+void add_edge(InFlight* later, InFlight* earlier) {
+  if (!later->edges.empty() && later->edges.back().earlier == earlier) return;
+  later->edges.push_back({earlier, later, nullptr});
+  retain(earlier);
+}
+
+void release_earlier(const InFlight* in_flight) noexcept {
+  for (const InFlight::Edge& edge : in_flight->edges) release(edge.earlier);
+}
+
+// The earlier one may be complete by now.
+void link(InFlight::Edge& edge) noexcept {
+  InFlight& earlier = *edge.earlier;
+  const std::lock_guard<SpinLock> lock(earlier.lock);
+  if (earlier.complete) return;
+  edge.later->awaited.fetch_add(1, std::memory_order_relaxed);
+  edge.next = std::exchange(earlier.later, &edge);
 }
 
 }  // namespace
@@ -43,31 +56,26 @@ void add_edge(InFlight* later, InFlight* earlier) noexcept {
 // Before the body: makes the in-flight operation and orders its stream after those it depends on.
 // False when the body is not to be run.
 bool Completion::begin_on_device(Block* block) noexcept {
-  // What is in flight can only become less while the grants are held, but for other reads.
-  uint32_t edges = 0;
-  for (uint32_t i = 0; i < block->n_entries; ++i) {
-    const Entry& entry = block->entries[i];
-    std::lock_guard<ForkLock> lock(entry.variable->lock);
-    if (entry.variable->in_flight_write != nullptr) ++edges;
-    if (!entry.write) continue;
-    for (auto* at = entry.variable->in_flight_reads; at != nullptr; at = at->next) ++edges;
-  }
+  std::unique_ptr<InFlight, void (*)(InFlight*)> in_flight(nullptr, &engine::release);
   try {
-    block->in_flight = new InFlight(block, edges);
+    in_flight.reset(new InFlight(block));
+    in_flight->stream = block->stream;
+    find_earlier(in_flight.get());
   } catch (const std::bad_alloc&) {
+    if (in_flight != nullptr) release_earlier(in_flight.get());
     return false;
   }
-  InFlight* in_flight = block->in_flight;
-  in_flight->stream = block->stream;
-  find_earlier(in_flight);
-  if (FailureRef failure = order_on_device(in_flight)) {
+  for (InFlight::Edge& edge : in_flight->edges) link(edge);
+  if (FailureRef failure = order_on_device(in_flight.get())) {
     in_flight->failure = failure.release();
     in_flight->doomed = true;
   }
-  return !in_flight->doomed;
+  block->in_flight = in_flight.release();
+  return !block->in_flight->doomed;
 }
 
-void Completion::find_earlier(InFlight* in_flight) noexcept {
+// Throws std::bad_alloc.
+void Completion::find_earlier(InFlight* in_flight) {
   const Block& block = *in_flight->block;
   const bool skips = block.property != MX_FN_NO_SKIP;
   if (skips && cancellation() != nullptr) {
@@ -83,24 +91,22 @@ void Completion::find_earlier(InFlight* in_flight) noexcept {
       in_flight->cause = engine::retain(variable->poison);
     }
     if (InFlight* write = variable->in_flight_write) {
-      if (skips && !in_flight->doomed && write->doomed) {
+      add_edge(in_flight, write);
+      if (skips && !in_flight->doomed && write->doomed && !variable->orders_only) {
         in_flight->doomed = true;
         in_flight->doomed_by = write;
       }
-      add_edge(in_flight, write);
     }
     if (!entry.write) continue;
-    for (auto* at = variable->in_flight_reads; at != nullptr; at = at->next) {
-      add_edge(in_flight, at->in_flight);
-    }
+    for (auto* at = variable->in_flight_reads; at != nullptr; at = at->next) add_edge(in_flight, at->in_flight);
   }
 }
 
 FailureRef Completion::order_on_device(InFlight* in_flight) noexcept {
   FailureRef failure;
   const Stream& stream = *in_flight->stream;
-  for (uint32_t i = 0; i < in_flight->n_edges; ++i) {
-    const InFlight* earlier = in_flight->edges[i].earlier;
+  for (const InFlight::Edge& edge : in_flight->edges) {
+    const InFlight* earlier = edge.earlier;
     if (earlier->stream == &stream || earlier->token == nullptr) continue;
     mx_error error{};
     const int32_t status =
@@ -129,8 +135,8 @@ void Completion::on_launched(Block* block, FailureRef failure, ReadyList& ready)
   FailureRef late = record(*in_flight->stream, &in_flight->token);
   if (late) {
     in_flight->token = nullptr;
-    for (uint32_t i = 0; i < in_flight->n_edges; ++i) {
-      mx_token* earlier = in_flight->edges[i].earlier->token;
+    for (const InFlight::Edge& edge : in_flight->edges) {
+      mx_token* earlier = edge.earlier->token;
       if (earlier != nullptr) wait(*in_flight->stream, earlier);
     }
   }
@@ -180,6 +186,7 @@ void Completion::on_dependency_ready(InFlight* in_flight, ReadyList& ready) noex
     finish(in_flight->block, std::move(failure), inherited, ready);
     in_flight->lock.lock();
     InFlight::Edge* edge = std::exchange(in_flight->later, nullptr);
+    in_flight->complete = true;
     in_flight->lock.unlock();
     while (edge != nullptr) {
       InFlight* later = edge->later;
@@ -188,7 +195,7 @@ void Completion::on_dependency_ready(InFlight* in_flight, ReadyList& ready) noex
       later->next = nullptr;
       tail = tail->next = later;
     }
-    for (uint32_t i = 0; i < in_flight->n_edges; ++i) engine::release(in_flight->edges[i].earlier);
+    release_earlier(in_flight);
     engine::release(std::exchange(in_flight, in_flight->next));
   }
 }

@@ -41,6 +41,7 @@ class Engine final {
   ~Engine() = default;
 
   int32_t admit(mx_error* error) noexcept;
+  int32_t enter(const mx_operation& operation, Operator* op, Stream* stream, mx_failure** failure, mx_error* error);
   int32_t check_writes(const mx_operation& operation, mx_error* error) noexcept;
 
   // In the order of what knows what: each part knows those before it.

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "block.hpp"
 #include "poison.hpp"
@@ -36,8 +37,7 @@ struct InFlight {
   };
 
   // Throws std::bad_alloc.
-  InFlight(Block* of, uint32_t edge_limit)
-      : block(of), edges(new Edge[edge_limit]), readings(new Reading[of->n_reads]) {}
+  explicit InFlight(Block* of) : block(of), readings(of->n_reads == 0 ? nullptr : new Reading[of->n_reads]) {}
   InFlight(const InFlight&) = delete;
   InFlight& operator=(const InFlight&) = delete;
   ~InFlight() {
@@ -58,11 +58,11 @@ struct InFlight {
   Poison* outcome = nullptr;    // what it completed with; a reference
   InFlight* next = nullptr;       // on its stream
 
-  SpinLock lock;
-  Edge* later = nullptr;  // guarded by lock: who waits for its completion
+  SpinLock lock;             // guards both:
+  Edge* later = nullptr;     // who waits for its completion
+  bool complete = false;     // nobody does any more
 
-  uint32_t n_edges = 0;
-  const std::unique_ptr<Edge[]> edges;
+  std::vector<Edge> edges;  // does not grow once they are linked
   const std::unique_ptr<Reading[]> readings;  // for each of the operation's reads
 };
 

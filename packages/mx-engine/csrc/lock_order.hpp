@@ -22,6 +22,13 @@ class LockOrder {
       spill_.resize(size_);
       sorted_ = spill_.data();
     }
+    const auto in_order = [](Variable* const* list, uint32_t n) {
+      return std::is_sorted(list, list + n, std::less<>());
+    };
+    if (size_ > kInline && in_order(reads, n_reads) && in_order(writes, n_writes)) {
+      std::merge(reads, reads + n_reads, writes, writes + n_writes, sorted_, std::less<>());
+      return;
+    }
     std::copy_n(reads, n_reads, sorted_);
     std::copy_n(writes, n_writes, sorted_ + n_reads);
     if (size_ <= kInline) {

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "bulk.hpp"
+#include "device.hpp"
 #include "lock_order.hpp"
 #include "refusal.hpp"
 #include "table.hpp"
@@ -50,6 +52,27 @@ const char* duplicate_text(const mx_operation& operation, const Variable* twice)
          "writes only";
 }
 
+// An operation that also writes `turn`, unless that is NULL.  Throws std::bad_alloc.
+class InTurn {
+ public:
+  InTurn(const mx_operation& given, Variable* turn) : given_(given), turn_(turn) {
+    if (turn == nullptr) return;
+    writes_.reserve(given.n_writes + size_t{1});
+    writes_.assign(given.writes, given.writes + given.n_writes);
+    writes_.push_back(turn);
+    whole_ = given;
+    whole_.writes = writes_.data();
+    ++whole_.n_writes;
+  }
+  const mx_operation& operation() const noexcept { return turn_ == nullptr ? given_ : whole_; }
+
+ private:
+  const mx_operation& given_;
+  Variable* const turn_;
+  std::vector<Variable*> writes_;
+  mx_operation whole_;  // with a turn
+};
+
 }  // namespace
 
 Engine::Engine(EngineOptions options)
@@ -79,6 +102,35 @@ int32_t Engine::check_writes(const mx_operation& operation, mx_error* error) noe
   return text.empty() ? int32_t{MX_OK} : refused(operation.name, error, MX_ERROR, text.c_str());
 }
 
+// An operation that is checked takes its places; `op` is whose push it is, or NULL.
+int32_t Engine::enter(const mx_operation& operation, Operator* op, Stream* stream, mx_failure** failure,
+                      mx_error* error) {
+  int32_t status = monitor_ == nullptr ? int32_t{MX_OK} : check_writes(operation, error);
+  if (status == MX_OK && variables_.any_lost()) status = variables_.check_lost(operation, error);
+  if (status == MX_OK) status = admit(error);
+  if (status != MX_OK) return status;
+  try {
+    const InTurn in_turn(operation, stream == nullptr ? nullptr : stream->turn(operation));
+    const mx_operation& taken = in_turn.operation();
+    const LockOrder order(taken.reads, taken.n_reads, taken.writes, taken.n_writes);
+    if (Variable* twice = op == nullptr ? order.duplicate() : nullptr) {
+      admission_.leave();
+      return refused(operation.name, error, MX_ERROR_VALUE, duplicate_text(operation, twice));
+    }
+    Block* block = make_block(taken);
+    block->pushed = profile_.on() ? now_ns() : 0;
+    block->reusable = op;
+    block->stream = stream;
+    if (op != nullptr) op->references.fetch_add(1, std::memory_order_relaxed);
+    scheduler_.enqueue(block, order, failure);
+  } catch (const std::bad_alloc&) {
+    admission_.leave();
+    return refused(operation.name, error, MX_ERROR_MEMORY, "out of host memory");
+  }
+  if (admission_.exiting()) lifecycle_.finish_before_exit();
+  return MX_OK;
+}
+
 int32_t Engine::push(const mx_operation& operation, mx_failure** failure, mx_error* error) {
   if (failure != nullptr) *failure = nullptr;
   if (const char* text = fault(operation)) return refuse(operation, error, MX_ERROR_VALUE, text);
@@ -87,30 +139,9 @@ int32_t Engine::push(const mx_operation& operation, mx_failure** failure, mx_err
   if (!mx_on_host(operation.context)) {
     status = scheduler_.find_stream(operation.context, operation, &stream, error);
   }
-  if (status == MX_OK && monitor_ != nullptr) status = check_writes(operation, error);
-  if (status == MX_OK && variables_.any_lost()) status = variables_.check_lost(operation, error);
-  if (status == MX_OK) status = admit(error);
-  if (status != MX_OK) {
-    if (operation.destroy != nullptr) operation.destroy(operation.argument);
-    return status;
-  }
-  try {
-    const LockOrder order(operation.reads, operation.n_reads, operation.writes,
-                          operation.n_writes);
-    if (Variable* twice = order.duplicate()) {
-      admission_.leave();
-      return refuse(operation, error, MX_ERROR_VALUE, duplicate_text(operation, twice));
-    }
-    Block* block = make_block(operation);
-    block->pushed = profile_.on() ? now_ns() : 0;
-    block->stream = stream;
-    scheduler_.enqueue(block, order, failure);
-  } catch (const std::bad_alloc&) {
-    admission_.leave();
-    return refuse(operation, error, MX_ERROR_MEMORY, "out of host memory");
-  }
-  if (admission_.exiting()) lifecycle_.finish_before_exit();
-  return MX_OK;
+  if (status == MX_OK) status = enter(operation, nullptr, stream, failure, error);
+  if (status != MX_OK && operation.destroy != nullptr) operation.destroy(operation.argument);
+  return status;
 }
 
 Operator* Engine::new_operator(const mx_operation& prototype, mx_error* error) noexcept {
@@ -142,36 +173,15 @@ Operator* Engine::new_operator(const mx_operation& prototype, mx_error* error) n
 int32_t Engine::push_operator(Operator* op, mx_context context, int32_t priority,
                               mx_failure** failure, mx_error* error) {
   if (failure != nullptr) *failure = nullptr;
-  const mx_operation& prototype = op->prototype;
+  mx_operation operation = op->prototype;
+  operation.context = context;
+  operation.priority = priority;
+  operation.destroy = nullptr;  // the operator's argument goes with the operator
   Stream* stream = nullptr;
   if (!mx_on_host(context)) {
-    if (const int32_t status = scheduler_.find_stream(context, prototype, &stream, error)) return status;
+    if (const int32_t status = scheduler_.find_stream(context, operation, &stream, error)) return status;
   }
-  if (monitor_ != nullptr) {
-    if (const int32_t status = check_writes(prototype, error)) return status;
-  }
-  if (variables_.any_lost()) {
-    if (const int32_t status = variables_.check_lost(prototype, error)) return status;
-  }
-  if (const int32_t status = admit(error)) return status;
-  try {
-    const LockOrder order(prototype.reads, prototype.n_reads, prototype.writes,
-                          prototype.n_writes);
-    Block* block = make_block(prototype);
-    block->pushed = profile_.on() ? now_ns() : 0;
-    block->context = context;
-    block->priority = priority;
-    block->destroy = nullptr;  // the operator's argument goes with the operator
-    block->reusable = op;
-    block->stream = stream;
-    op->references.fetch_add(1, std::memory_order_relaxed);
-    scheduler_.enqueue(block, order, failure);
-  } catch (const std::bad_alloc&) {
-    admission_.leave();
-    return set_error(error, MX_ERROR_MEMORY, "[push_operator] out of host memory");
-  }
-  if (admission_.exiting()) lifecycle_.finish_before_exit();
-  return MX_OK;
+  return enter(operation, op, stream, failure, error);
 }
 
 }  // namespace mx::engine

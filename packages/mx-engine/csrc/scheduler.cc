@@ -236,6 +236,14 @@ int32_t Scheduler::find_stream(const mx_context& context, const mx_operation& op
   return refused(operation.name, error, static_cast<mx_status>(cause.code), cause.message);
 }
 
+int32_t Scheduler::keep_order(const mx_context& context, bool on, mx_error* error) noexcept {
+  mx_error cause{};
+  Stream* stream = devices_.find(context, MX_FN_NORMAL, &cause);
+  if (stream == nullptr) return set_error(error, static_cast<mx_status>(cause.code), cause.message);
+  stream->keep_order(on);
+  return MX_OK;
+}
+
 bool Scheduler::on_own_thread() noexcept {
   return WorkerPool::current() != nullptr || Stream::watching() || Frame::any();
 }

@@ -41,6 +41,9 @@ class Scheduler final : private Runner, private TokenListener {
   int32_t find_stream(const mx_context& context, const mx_operation& operation, Stream** stream,
                       mx_error* error) noexcept;
 
+  // Whether operations that compute on an accelerator are launched in the order in which they are pushed.
+  int32_t keep_order(const mx_context& context, bool on, mx_error* error) noexcept;
+
   // The operation takes its places, and runs when it has all of them.  `order` has its variables; a naive
   // engine writes the operation's failure to `failure` (may be NULL).
   void enqueue(Block* block, const LockOrder& order, mx_failure** failure);

@@ -98,6 +98,9 @@ void fill_table(mx_engine_api* t, Engine* engine) noexcept {
   t->attach_device = [](void* self, const mx_device_api* device, mx_error* error) {
     return of(self).scheduler().attach_device(device, error);
   };
+  t->keep_order = [](void* self, mx_context context, int32_t on, mx_error* error) {
+    return of(self).scheduler().keep_order(context, on != 0, error);
+  };
   t->is_naive = [](void* self) -> int32_t { return of(self).naive(); };
 }
 

@@ -18,6 +18,7 @@ struct mx_variable {
   bool writing = false;       // a write is granted
   uint8_t deleted : 1;        // freed when nobody pins it any more
   uint8_t dying : 1;          // deleted without a place in the queue: `deleter` runs when it is idle
+  uint8_t orders_only : 1;    // stands for no memory: passes no failure on
   uint32_t reading = 0;       // reads that are granted
   uint32_t forks = 0;         // of the engine with losses, when the variable was last used; see Variables::lost
   uint32_t pins = 0;          // threads that wait and will come back to the variable
@@ -34,7 +35,7 @@ struct mx_variable {
   mx::engine::InFlight::Reading* in_flight_reads = nullptr;
   void (*deleter)(void*) = nullptr;  // once dying
 
-  mx_variable() noexcept : deleted(0), dying(0) {}
+  mx_variable() noexcept : deleted(0), dying(0), orders_only(0) {}
 
   // All with the lock held.
   bool idle(bool for_write) const noexcept { return head == nullptr && free(for_write, nullptr); }

@@ -420,6 +420,64 @@ void threads_launch_on_the_same_streams() {
   CHECK(static_cast<uint64_t>(total) == versions && total >= kThreads * kPushes);
 }
 
+int32_t keep_order(const Table& table, const FakeDevice& device, bool on, int id = 0) {
+  return table->keep_order(table.self(), device.context(id), on ? 1 : 0, nullptr);
+}
+
+// Operations that share nothing, the first of which waits for the host.
+void launches_keep_the_order_of_pushes() {
+  FakeDevice device;
+  const Table table(2);
+  attach(table, device);
+  mx_variable* v = table.variable();
+  mx_variable* w = table.variable();
+  mx_variable* x = table.variable();
+  std::mutex mutex;
+  std::string launched;
+  const auto launch = [&](char name, const char* failure = nullptr) {
+    return [&, name, failure](const mx_run_context&) -> mx_failure* {
+      const std::lock_guard<std::mutex> lock(mutex);
+      launched += name;
+      return failure == nullptr ? nullptr : mx::make_failure(MX_ERROR, failure);
+    };
+  };
+  for (const bool ordered : {false, true, false}) {
+    CHECK(keep_order(table, device, ordered) == MX_OK);
+    Gate gate;
+    table.push({{}, {v}}, [&](const mx_run_context&) -> mx_failure* {
+      gate.pass();
+      return nullptr;
+    });
+    table.push(on(device, {}, {v}), launch('a'));
+    table.push(on(device, {}, {w}), launch('b'));
+    table.push(on(device, {}, {x}, 1), launch('c'));  // another device keeps no order
+    gate.open();
+    table.quiet();
+    CHECK(launched == (ordered ? "cab" : "bca"));
+    launched.clear();
+  }
+  CHECK(keep_order(table, device, true) == MX_OK);
+  table.push(on(device, {}, {v}), launch('a', "no"));
+  table.push(on(device, {}, {w}), launch('b'));  // is not what failed
+  mx_operation repeated{};
+  repeated.size = sizeof repeated;
+  repeated.writes = &x;
+  repeated.n_writes = 1;
+  repeated.argument = &launched;
+  repeated.run = [](void* argument, const mx_run_context*) -> mx_failure* {
+    *static_cast<std::string*>(argument) += 'c';
+    return nullptr;
+  };
+  mx_operator* again = table->new_operator(table.self(), &repeated, nullptr);
+  CHECK(table->push_operator(table.self(), again, device.context(), 0, nullptr, nullptr) == MX_OK);
+  CHECK(table.wait(x, true).empty() && table.wait(w, true).empty() && launched == "abc");
+  CHECK(table.wait(v, true) == "no");
+  table->delete_operator(table.self(), again);
+  CHECK(keep_order(table, device, false, 7) == MX_ERROR_VALUE);
+  CHECK(table->keep_order(table.self(), {MX_CPU, 0}, 1, nullptr) == MX_ERROR_VALUE);
+  for (mx_variable* each : {v, w, x}) table.remove(each);
+}
+
 }  // namespace
 
 int main() {
@@ -435,6 +493,7 @@ int main() {
       {"a naive engine waits at once", a_naive_engine_waits_at_once},
       {"profiles", profiles_tell_when_the_device_was_done},
       {"stops and ends in flight", stops_and_ends_in_flight},
+      {"launches keep the order of pushes", launches_keep_the_order_of_pushes},
       {"threads launch on the same streams", threads_launch_on_the_same_streams},
   });
 }

@@ -18,7 +18,7 @@ extern "C" {
 
 #define MX_ENGINE_CAPSULE "mx.engine.v1"
 #define MX_ENGINE_MAJOR 1
-#define MX_ENGINE_MINOR 2
+#define MX_ENGINE_MINOR 3
 
 typedef struct mx_variable mx_variable; /* opaque, engine-owned */
 typedef struct mx_operator mx_operator; /* opaque: an operation that is pushed again and again */
@@ -194,6 +194,11 @@ typedef struct mx_engine_api {
   int32_t (*read_variable_while)(void* self, mx_variable* variable, mx_read_fn read, void* reading,
                                  int64_t interval_ns, mx_go_on_fn go_on, void* argument,
                                  mx_failure** failure, mx_error* error);
+
+  /* Since 1.3.  While it is on, operations on lane 0 of an accelerator are launched in the order in which they are
+   * pushed, also where nothing that they use orders them; a failure is passed on by what they use alone.  Asynchronous
+   * operations and those of Python are not: they may push others, and wait for them.  Threads: any.  Never blocks. */
+  int32_t (*keep_order)(void* self, mx_context context, int32_t on, mx_error* error);
 } mx_engine_api;
 
 #define MX_ENGINE_API_SIZE_1_0 MX_SIZE_UP_TO(mx_engine_api, attach_device)
