@@ -2,6 +2,8 @@
 #include "array_task.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "mx_core/failure.hpp"
@@ -17,13 +19,33 @@ mx_failure* run(void* self, const mx_run_context* context) {
   return failing([&] { static_cast<const ArrayTask*>(self)->run(*context); });
 }
 
-bool in(const std::vector<mx_variable*>& list, mx_variable* one) {
-  return std::find(list.begin(), list.end(), one) != list.end();
+using List = std::vector<mx_variable*>;
+
+// In order, each once.
+void order(List& list) {
+  std::sort(list.begin(), list.end(), std::less<>());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
 }  // namespace
 
-ArrayTask::ArrayTask(const mx_invoke_api* invoke, std::vector<Use> uses) : invoke_(invoke), uses_(std::move(uses)) {
+mx_tensor tensor_of(const mx_invoke_api* invoke, mx_array* array, bool allocate) {
+  mx_tensor tensor{};
+  mx_error error{};
+  check(invoke->array_tensor(invoke->self, array, allocate ? 1 : 0, &tensor, &error), error);
+  return tensor;
+}
+
+std::vector<mx_variable*> variables_of(const mx_invoke_api* invoke, const std::vector<mx_array*>& arrays) {
+  List found;
+  found.reserve(arrays.size());
+  for (mx_array* array : arrays) found.push_back(invoke->array_variable(invoke->self, array));
+  order(found);
+  return found;
+}
+
+ArrayTask::ArrayTask(const mx_invoke_api* invoke, std::vector<Use> uses, std::vector<mx_variable*> also_written)
+    : invoke_(invoke), uses_(std::move(uses)), also_written_(std::move(also_written)) {
   for (const Use& use : uses_) invoke_->array_retain(invoke_->self, use.array);
 }
 
@@ -31,27 +53,23 @@ ArrayTask::~ArrayTask() {
   for (const Use& use : uses_) invoke_->array_release(invoke_->self, use.array);
 }
 
-mx_tensor ArrayTask::tensor(size_t i, bool allocate) const {
-  mx_tensor tensor{};
-  mx_error error{};
-  check(invoke_->array_tensor(invoke_->self, uses_[i].array, allocate ? 1 : 0, &tensor, &error), error);
-  return tensor;
-}
-
-std::vector<mx_variable*> ArrayTask::variables(bool written) const {
-  const std::vector<mx_variable*> others = written ? std::vector<mx_variable*>{} : variables(true);
-  std::vector<mx_variable*> found;
+ArrayTask::Variables ArrayTask::variables() const {
+  Variables found;
+  List read, written = also_written_;
   for (const Use& use : uses_) {
-    if (use.written != written) continue;
-    mx_variable* variable = invoke_->array_variable(invoke_->self, use.array);
-    if (!in(found, variable) && !in(others, variable)) found.push_back(variable);
+    (use.written ? written : read).push_back(invoke_->array_variable(invoke_->self, use.array));
   }
+  order(read);
+  if (written.size() > also_written_.size()) order(written);
+  std::set_difference(read.begin(), read.end(), written.begin(), written.end(), std::back_inserter(found.read),
+                      std::less<>());
+  found.written = std::move(written);
   return found;
 }
 
 void push(const mx_engine_api* engine, std::unique_ptr<ArrayTask> task, const std::string& name, int32_t gpu,
           int32_t priority) {
-  const std::vector<mx_variable*> reads = task->variables(false), writes = task->variables(true);
+  const auto [reads, writes] = task->variables();
   mx_operation operation{};
   operation.size = sizeof operation;
   operation.context = {MX_GPU, gpu};

@@ -19,10 +19,16 @@ struct Use {
   bool written;
 };
 
+// Where an array lies, and with `allocate`, which is for the task's `run`, its memory.
+mx_tensor tensor_of(const mx_invoke_api* invoke, mx_array* array, bool allocate);
+// The variables of arrays in order, each once.
+std::vector<mx_variable*> variables_of(const mx_invoke_api* invoke, const std::vector<mx_array*>& arrays);
+
 // Holds its arrays until it has run.
 class ArrayTask {
  public:
-  ArrayTask(const mx_invoke_api* invoke, std::vector<Use> uses);
+  // `also_written`: variables, as `variables_of` gives them, of arrays that somebody else holds.
+  ArrayTask(const mx_invoke_api* invoke, std::vector<Use> uses, std::vector<mx_variable*> also_written = {});
   ArrayTask(const ArrayTask&) = delete;
   ArrayTask& operator=(const ArrayTask&) = delete;
   virtual ~ArrayTask();
@@ -32,16 +38,19 @@ class ArrayTask {
   // Whether it may take long: then it does not run on the thread that pushes it.
   virtual bool takes_long() const { return false; }
 
-  // Where an array lies, and with `allocate`, which is for `run`, its memory.
-  mx_tensor tensor(size_t i, bool allocate = false) const;
-  // Those of the arrays that are written, or of the others; each once.
-  std::vector<mx_variable*> variables(bool written) const;
+  mx_tensor tensor(size_t i, bool allocate = false) const { return tensor_of(invoke_, uses_[i].array, allocate); }
+  // The variables of the arrays: those that are written, and the others; in order, each once.
+  struct Variables {
+    std::vector<mx_variable*> read, written;
+  };
+  Variables variables() const;
 
   const mx_engine_api* engine = nullptr;  // set when it is pushed
 
  private:
   const mx_invoke_api* const invoke_;
   const std::vector<Use> uses_;
+  const std::vector<mx_variable*> also_written_;
 };
 
 // Pushes a task to the lane of a GPU that computes; what goes wrong fails what it writes.  Threads: any, without the

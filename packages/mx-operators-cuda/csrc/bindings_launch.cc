@@ -67,12 +67,16 @@ void collective(const py::object& engine, const py::object& invoke, bool reduces
   });
 }
 
-void bind(CapturedStep& step, const py::object& engine, const py::object& invoke, const py::object& random,
-          const std::vector<uintptr_t>& inputs, const std::vector<uintptr_t>& results) {
+void begin(CapturedStep& step, const py::object& engine) {
+  translated([&] { step.begin(engine_table(engine)); });
+}
+
+void bind(CapturedStep& step, const py::object& invoke, const py::object& random, const std::vector<uintptr_t>& inputs,
+          const std::vector<uintptr_t>& written) {
   translated([&] {
     const auto* random_api = import_table<mx_resource_api>(random.ptr(), MX_RESOURCE_CAPSULE, MX_RESOURCE_MAJOR,
                                                            MX_RESOURCE_MINOR, "mx-operators-cuda");
-    step.bind({engine_table(engine), invoke_table(invoke), random_api}, arrays_of(inputs), arrays_of(results));
+    step.bind(invoke_table(invoke), random_api, arrays_of(inputs), arrays_of(written));
   });
 }
 
@@ -101,12 +105,11 @@ void start(CapturedStep& step, const py::tuple& given) {
 
 void register_launch(py::module_& module) {
   py::class_<CapturedStep, std::shared_ptr<CapturedStep>>(module, "CapturedStep", py::module_local())
-      .def("begin", [](CapturedStep& self) { translated([&] { self.begin(); }); })
+      .def("begin", &begin, py::arg("engine"))
       .def("begin_second", [](CapturedStep& self) { translated([&] { self.begin_second(); }); })
       .def("end", [](CapturedStep& self) { translated([&] { self.end(); }); })
       .def("abandon", &CapturedStep::abandon)
-      .def("bind", &bind, py::arg("engine"), py::arg("invoke"), py::arg("random"), py::kw_only(), py::arg("inputs"),
-           py::arg("results"))
+      .def("bind", &bind, py::arg("invoke"), py::arg("random"), py::kw_only(), py::arg("inputs"), py::arg("written"))
       .def("takes", &takes, py::arg("given"))
       .def("begin_numbers", [](CapturedStep& self) { translated([&] { self.begin_numbers(); }); })
       .def("missing", &CapturedStep::missing)

@@ -40,13 +40,12 @@ class Enqueued {
 
 }  // namespace
 
-// A run of the graph: it holds the numbers until they have reached the device.  Its arrays are those that were given,
-// then as many inputs, then results.
+// A run of the graph: it holds the numbers until they have reached the device, and the arrays that were given.
 class CapturedStep::Start final : public ArrayTask {
  public:
-  Start(std::vector<Use> uses, std::shared_ptr<CapturedStep> step, std::vector<uint64_t> numbers,
+  Start(std::vector<Use> given, std::shared_ptr<CapturedStep> step, std::vector<uint64_t> numbers,
         std::shared_ptr<Enqueued> enqueued)
-      : ArrayTask(step->tables_.invoke, std::move(uses)),
+      : ArrayTask(step->tables_.invoke, std::move(given), step->written_),
         step_(std::move(step)),
         numbers_(std::move(numbers)),
         enqueued_(std::move(enqueued)) {}
@@ -59,9 +58,8 @@ class CapturedStep::Start final : public ArrayTask {
     } const telling{*enqueued_};
     functions();  // refuses in a forked child
     const auto stream = static_cast<Stream>(context.stream);
-    const size_t n = step_->inputs_.size();
-    for (size_t i = 0; i < n; ++i) {
-      const mx_tensor from = tensor(i, true), to = tensor(n + i, true);
+    for (size_t i = 0; i < step_->n_inputs_; ++i) {
+      const mx_tensor from = tensor(i, true), to = tensor_of(step_->tables_.invoke, step_->arrays_[i], true);
       if (from.data != to.data) copy(stream, to.data, to.context, from.data, from.context, to.bytes);
     }
     step_->fill_table(stream, numbers_);
@@ -80,6 +78,7 @@ CapturedStep::CapturedStep(int32_t gpu, Account& account)
 }
 
 CapturedStep::~CapturedStep() {
+  for (mx_array* array : arrays_) tables_.invoke->array_release(tables_.invoke->self, array);
   for (const Entry& entry : entries_) {
     if (entry.plan != nullptr) entry.plan->release(entry.plan);
   }
@@ -103,22 +102,40 @@ const uint64_t* CapturedStep::place(size_t number) const {
   return static_cast<const uint64_t*>(table_.data) + number;
 }
 
-void CapturedStep::begin() {
+// Operations are told apart by their order, so they must be enqueued as they are pushed.
+void CapturedStep::begin_recording() {
+  const mx_engine_api* engine = tables_.engine;
+  if (!MX_HAS(engine->head.size, mx_engine_api, keep_order)) refuse("the engine keeps no order; since 1.3 it does");
+  gpu_.record_to(shared_from_this());
+  mx_error error{};
+  if (const int32_t status = engine->keep_order(engine->self, {MX_GPU, gpu_.id()}, 1, &error)) {
+    gpu_.record_to(nullptr);
+    throw Error(static_cast<mx_status>(status), said(status, error.message));
+  }
+}
+
+void CapturedStep::end_recording() {
+  tables_.engine->keep_order(tables_.engine->self, {MX_GPU, gpu_.id()}, 0, nullptr);
+  gpu_.record_to(nullptr);
+}
+
+void CapturedStep::begin(const mx_engine_api* engine) {
   const Guard lock(mutex_);
   if (state_ != State::kNew) refuse("was captured before");
+  tables_.engine = engine;
   const Current current(gpu_);
-  gpu_.record_to(shared_from_this());
+  begin_recording();
   Result result = kSuccess;
   try {
     reserve_ = account_.open_reserve(make_pool(PoolType::kPooled, device_memory(gpu_.id(), 0)));
     result = gpu_.cuda().capture_begin(gpu_.stream(0), kCaptureRelaxed);
   } catch (...) {
-    gpu_.record_to(nullptr);
+    end_recording();
     throw;
   }
   if (result != kSuccess) {
     account_.close_reserve(reserve_, {});
-    gpu_.record_to(nullptr);
+    end_recording();
     state_ = State::kFailed;
     check(result, gpu_.name(), "cuStreamBeginCapture");
   }
@@ -138,7 +155,7 @@ void CapturedStep::end() {
     if (state_ != State::kSecond) refuse("the second part is not being captured");
     account_.close_reserve(reserve_, touched_);
     state_ = State::kFailed;
-    gpu_.record_to(nullptr);
+    end_recording();
     const Current current(gpu_);
     Graph graph = nullptr;
     check(gpu_.cuda().capture_end(gpu_.stream(0), &graph), gpu_.name(), "cuStreamEndCapture");
@@ -159,7 +176,7 @@ void CapturedStep::abandon() noexcept {
   account_.close_reserve(reserve_, {});
   state_ = State::kFailed;
   guarded(nullptr, [&] {
-    gpu_.record_to(nullptr);
+    end_recording();
     const Current current(gpu_);
     Graph graph = nullptr;
     if (gpu_.cuda().capture_end(gpu_.stream(0), &graph) == kSuccess && graph != nullptr) {
@@ -170,19 +187,24 @@ void CapturedStep::abandon() noexcept {
 
 // ---- further runs ----
 
-void CapturedStep::bind(const Tables& tables, std::vector<mx_array*> inputs, std::vector<mx_array*> results) {
-  tables_ = tables;
-  inputs_ = std::move(inputs);
-  results_ = std::move(results);
+void CapturedStep::bind(const mx_invoke_api* invoke, const mx_resource_api* random,
+                        const std::vector<mx_array*>& inputs, const std::vector<mx_array*>& written) {
+  tables_.invoke = invoke;
+  tables_.random = random;
+  n_inputs_ = inputs.size();
+  arrays_ = inputs;
+  arrays_.insert(arrays_.end(), written.begin(), written.end());
+  for (mx_array* array : arrays_) invoke->array_retain(invoke->self, array);
+  written_ = variables_of(invoke, arrays_);
 }
 
 bool CapturedStep::takes(const std::vector<mx_array*>& given) const {
   const mx_invoke_api* invoke = tables_.invoke;
-  if (given.size() != inputs_.size()) return false;
+  if (given.size() != n_inputs_) return false;
   for (size_t i = 0; i < given.size(); ++i) {
     mx_tensor mine{}, other{};
     mx_error error{};
-    if (invoke->array_tensor(invoke->self, inputs_[i], 0, &mine, &error) != MX_OK) return false;
+    if (invoke->array_tensor(invoke->self, arrays_[i], 0, &mine, &error) != MX_OK) return false;
     if (invoke->array_tensor(invoke->self, given[i], 0, &other, &error) != MX_OK) return false;
     if (mine.dtype != other.dtype || mine.ndim != other.ndim) return false;
     if (!std::equal(mine.shape, mine.shape + mine.ndim, other.shape)) return false;
@@ -195,7 +217,7 @@ void CapturedStep::begin_numbers() {
   if (state_ != State::kReady) refuse("there is no graph to start");
   functions();  // refuses in a forked child
   take_random();
-  gpu_.record_to(shared_from_this());
+  begin_recording();
   state_ = State::kNumbers;
   next_ = second_;
   table_is_full_ = false;
@@ -255,16 +277,14 @@ void CapturedStep::tell_host_arrays(std::string_view arrays) {
 
 void CapturedStep::start(const std::vector<mx_array*>& given) {
   std::vector<Use> uses;
-  uses.reserve(given.size() + inputs_.size() + results_.size());
+  uses.reserve(given.size());
   for (mx_array* array : given) uses.push_back({array, false});
-  for (mx_array* array : inputs_) uses.push_back({array, true});
-  for (mx_array* array : results_) uses.push_back({array, true});
   const auto enqueued = std::make_shared<Enqueued>();
   std::unique_ptr<Start> run;
   {
     const Guard lock(mutex_);
     if (state_ == State::kNumbers) {
-      gpu_.record_to(nullptr);
+      end_recording();
       host_.clear();
     } else {
       if (state_ != State::kReady) refuse("there is no graph to start");
@@ -288,7 +308,7 @@ void CapturedStep::abandon_numbers() noexcept {
   const Guard lock(mutex_);
   if (state_ != State::kNumbers) return;
   state_ = State::kFailed;
-  guarded(nullptr, [&] { gpu_.record_to(nullptr); });
+  guarded(nullptr, [&] { end_recording(); });
 }
 
 void CapturedStep::fill_table(Stream stream, const std::vector<uint64_t>& numbers) {

@@ -78,20 +78,16 @@ class CapturedStep : public std::enable_shared_from_this<CapturedStep> {
 
   // Everything pushed before must be done.  What runs from here on belongs to the first part, after `begin_second` to
   // the second; `end` makes the graph, which has not run then.
-  void begin();
+  void begin(const mx_engine_api* engine);
   void begin_second();
   void end();
   // Ends a capture without a graph.
   void abandon() noexcept;
 
-  // What runs are started with.  Arrays are borrowed as long as runs are started: each run copies what it is given to
-  // the inputs, and writes the results.
-  struct Tables {
-    const mx_engine_api* engine;
-    const mx_invoke_api* invoke;
-    const mx_resource_api* random;
-  };
-  void bind(const Tables& tables, std::vector<mx_array*> inputs, std::vector<mx_array*> results);
+  // What runs are started with.  Each run copies what it is given to the inputs, and is ordered with all other work on
+  // `written`: results, and what else the step writes.
+  void bind(const mx_invoke_api* invoke, const mx_resource_api* random, const std::vector<mx_array*>& inputs,
+            const std::vector<mx_array*>& written);
   // Whether arrays have the number, shapes and types of the inputs; false also where a shape is not known yet.
   bool takes(const std::vector<mx_array*>& given) const;
 
@@ -144,9 +140,16 @@ class CapturedStep : public std::enable_shared_from_this<CapturedStep> {
     size_t bytes;  // of a copy
   };
 
+  struct Tables {
+    const mx_engine_api* engine;
+    const mx_invoke_api* invoke;
+    const mx_resource_api* random;
+  };
   using Pieces = std::map<uintptr_t, std::vector<char>>;  // as they were copied from the host
 
   [[noreturn]] void refuse(const std::string& why) const;
+  void begin_recording();
+  void end_recording();
   bool capturing() const noexcept { return state_ == State::kFirst || state_ == State::kSecond; }
   const uint64_t* place(size_t number) const;
   size_t add_number(Number number);
@@ -172,7 +175,9 @@ class CapturedStep : public std::enable_shared_from_this<CapturedStep> {
   GraphExec graph_ = nullptr;
   Reserve* reserve_ = nullptr;
   Tables tables_{};
-  std::vector<mx_array*> inputs_, results_;
+  std::vector<mx_array*> arrays_;  // references: inputs, then what else is written
+  size_t n_inputs_ = 0;
+  std::vector<mx_variable*> written_;  // theirs, in order
 
   mutable std::mutex mutex_;  // guards all that follows
   State state_ = State::kNew;

@@ -145,7 +145,7 @@ class CapturedStep:
         self._engine = engine = services.engine()
         engine.wait_for_all()
         graph = services.storage("gpu").captured_step(self._context.device_id, self._context)
-        graph.begin()
+        graph.begin(engine.capsule)
         try:
             self._results = self._forward(*self._inputs)
             engine.wait_for_all()  # until all of it is enqueued; nothing of it runs
@@ -158,9 +158,9 @@ class CapturedStep:
             raise
         inputs = [x.handle for x in self._inputs]
         # what is pushed between starts may wait for other devices: each start is ordered with it by these arrays
-        results = [y.handle for y in (*_listed(self._results), *self._weights) if y.handle not in inputs]
+        written = [y.handle for y in (*_listed(self._results), *self._weights)]
         random = services.random("gpu").capsule
-        graph.bind(engine.capsule, self._invoke, random, inputs=inputs, results=results)
+        graph.bind(self._invoke, random, inputs=inputs, written=written)
         self._graph = graph
         self._told()
 

@@ -276,6 +276,28 @@ def test_a_step_takes_its_turn_among_work_that_waits_for_the_host(by: str) -> No
     np.testing.assert_array_equal(found[1], found[0])
 
 
+def test_what_waits_for_the_host_keeps_its_place() -> None:
+    """Of two updates that share nothing, the first one gets its number late in some calls and at once in others."""
+    first, second = nd.ones((4,), ctx=gpu(0)), nd.ones((4,), ctx=gpu(0))
+    sizes = iter([4, 400, 4, 400, 4])
+    calls = 0
+
+    def update() -> None:
+        nonlocal calls
+        calls += 1
+        size = next(sizes)
+        late = nd.dot(nd.ones((size, size)), nd.ones((size, size)))[0, :4] / size * calls
+        first[:] = first * late.copyto(gpu(0))
+        second[:] = second * nd.array([-calls] * 4, ctx=gpu(0))
+
+    step = captured_step(lambda: None, update)
+    for _ in range(5):
+        step()
+    assert step.captured
+    np.testing.assert_array_equal(first.asnumpy(), [120] * 4)
+    np.testing.assert_array_equal(second.asnumpy(), [-120] * 4)
+
+
 def test_other_operations_than_the_captured_ones_are_refused() -> None:
     weight, rates = nd.ones((3,), ctx=gpu(0)), iter([1, 1, 2])
 
