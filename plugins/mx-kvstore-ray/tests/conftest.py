@@ -58,10 +58,14 @@ class Running:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.folders = self.folders or folders_of(self.mark)
+            self.see_folders()
             with self._changed:
                 self.lines.append(line)
                 self._changed.notify_all()
+
+    def see_folders(self) -> None:
+        """Finds the job's folders while it runs, for the look at what is left."""
+        self.folders = self.folders or folders_of(self.mark)
 
     @property
     def text(self) -> str:

@@ -9,8 +9,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 from click.testing import CliRunner
@@ -18,7 +20,7 @@ from click.testing import CliRunner
 pytest.importorskip("mx_kvstore_ray", reason="mx-kvstore-ray is not installed")
 
 from mx_core.errors import SettingError
-from mx_kvstore_ray import settings
+from mx_kvstore_ray import cluster, settings
 from mx_kvstore_ray.cluster import _OWN
 from mx_kvstore_ray.errors import NoJobError
 from mx_kvstore_ray.launch import launch
@@ -144,6 +146,56 @@ def test_a_ray_that_does_not_start_is_told_and_leaves_no_files(
     done = CliRunner().invoke(launch, ["-n", "1", *words, "true"])
     assert done.exit_code == 1 and f"mx launch: {said}" in done.output, done.output
     assert folders and not any(folder.exists() for folder in folders)
+
+
+class Slow:
+    """A Ray that starts when it is asked for the third time, with the same token: its library reads it once."""
+
+    tokens: ClassVar[list[str]] = []
+    starts: ClassVar[list[str]] = []
+
+    @classmethod
+    def init(cls, **told: Any) -> None:
+        cls.starts.append(told["_temp_dir"])
+        cls.tokens.append(Path(os.environ["RAY_AUTH_TOKEN_PATH"]).read_text())
+        if len(cls.starts) < 3:
+            raise Exception("The current node timed out during startup.")
+
+    @staticmethod
+    def get_runtime_context() -> Any:
+        return SimpleNamespace(gcs_address="127.0.0.1:1")
+
+    @staticmethod
+    def shutdown() -> None: ...
+
+
+def test_a_start_that_a_slow_machine_makes_fail_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", Slow)
+    monkeypatch.setattr(cluster, "_SLOW", 0.0)
+    for name in ("RAY_AUTH_TOKEN_PATH", *_OWN):
+        monkeypatch.setenv(name, "")
+    found = cluster.Cluster(None, "job", 1, None)
+    assert len(set(Slow.starts)) == 3 and len(set(Slow.tokens)) == 1
+    assert [os.path.exists(folder) for folder in Slow.starts] == [False, False, True]
+    assert found.address == "127.0.0.1:1"
+    found.close()
+    assert not os.path.exists(Slow.starts[2]) and not os.path.exists(found.folder)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seconds", [1.0, 3.0])
+def test_ctrl_c_while_ray_starts_ends_all(start: Any, seconds: float) -> None:
+    job = start(LOOP, 2)
+    limit = time.monotonic() + 60.0
+    while not job.pids() - {job.process.pid} and time.monotonic() < limit:
+        time.sleep(0.05)
+    time.sleep(seconds)
+    job.see_folders()
+    job.process.send_signal(signal.SIGINT)
+    assert job.wait() == 128 + signal.SIGINT, job.text
+    assert "stopped by SIGINT" in job.text and "pids" not in job.text
+    job.check_nothing_is_left()
 
 
 # ---- settings ----

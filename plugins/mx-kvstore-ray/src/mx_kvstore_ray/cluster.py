@@ -3,20 +3,30 @@
 
 One that is started here listens on the loopback interface only, and knows a token that its processes read from a file
 of this user. It ends with the launcher, however that ends, and so do its files.
+
+On a machine that has too much else to do, a start of Ray fails: its node gives up when one of its helpers has not begun
+within 15 s, and its launcher after 30, whatever is set. So a start that took long is tried again.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 from mx_kvstore_ray.errors import ClusterError
+
+_log = logging.getLogger("mx.kvstore")
+
+#: how often a cluster is started, and seconds after which a failure is one of a slow machine
+_STARTS, _SLOW = 3, 10.0
 
 #: Ray's settings of a cluster that is started here. The second has Ray use the loopback interface.
 _OWN = {
@@ -79,35 +89,50 @@ class Cluster:
     def __init__(self, address: str | None, job: str, servers: int, folder: str | None) -> None:
         self._temporary: list[str] = []
         self._reaper: subprocess.Popen[bytes] | None = None
-        self._own = address is None
-        own = token = ""
-        if self._own:
+        token = secrets.token_hex(32)  # the same for all starts: this process knows one
+        for left in reversed(range(1 if address else _STARTS)):
+            begun = time.monotonic()
+            try:
+                self.folder, own = self._prepare(folder, None if address else token)
+                self.ray = self._connect(address, job, servers, own)
+                break
+            except Exception as error:  # of any kind: Ray has none of its own for this
+                self._clear()
+                what = f"cannot be reached at {address}" if address else "did not start on this machine"
+                text = f"Ray {what}: {type(error).__name__}: {error}"
+                taken = time.monotonic() - begun
+                if not left or taken < _SLOW:
+                    raise ClusterError(text) from error
+                _log.warning("%s after %.0f s; it is started again", text, taken)
+            except BaseException:  # such as a signal
+                self._clear()
+                raise
+        self.address = str(self.ray.get_runtime_context().gcs_address)
+
+    def _prepare(self, folder: str | None, token: str | None) -> tuple[str, str]:
+        """The folders of the servers and of a cluster that is to be started, if it is: then with a token."""
+        own = path = ""
+        if token is not None:
             own = self._temporary_folder("mx-ray-", None)
-            token = f"{own}/token"
-            self._make_token(Path(token))
+            path = f"{own}/token"
+            self._write_token(Path(path), token)
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        self.folder = folder or self._temporary_folder("mx-ray-", memory)
+        found = folder or self._temporary_folder("mx-ray-", memory)
         if self._temporary:
             self._reaper = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _REAPER, token, *self._temporary],
+                [sys.executable, "-I", "-S", "-c", _REAPER, path, *self._temporary],
                 stdin=subprocess.PIPE,
                 start_new_session=True,
             )
-        try:
-            self.ray = self._connect(address, job, servers, own)
-        except Exception as error:  # of any kind: Ray has none of its own for this
-            self._clear()
-            what = f"cannot be reached at {address}" if address else "did not start on this machine"
-            raise ClusterError(f"Ray {what}: {type(error).__name__}: {error}") from error
-        self.address = str(self.ray.get_runtime_context().gcs_address)
+        return found, own
 
     def _temporary_folder(self, prefix: str, where: str | None) -> str:
         self._temporary.append(tempfile.mkdtemp(prefix=prefix, dir=where))
         return self._temporary[-1]
 
-    def _make_token(self, path: Path) -> None:
+    def _write_token(self, path: Path, token: str) -> None:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(secrets.token_hex(32))
+            file.write(token)
         os.environ.update(_OWN)
         os.environ["RAY_AUTH_TOKEN_PATH"] = str(path)
         os.environ.pop("RAY_AUTH_TOKEN", None)
@@ -133,5 +158,7 @@ class Cluster:
             assert self._reaper.stdin is not None
             self._reaper.stdin.close()
             self._reaper.wait()
+            self._reaper = None
         for folder in self._temporary:
             shutil.rmtree(folder, ignore_errors=True)
+        self._temporary = []

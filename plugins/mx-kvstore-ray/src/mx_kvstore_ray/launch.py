@@ -28,8 +28,8 @@ from mx_kvstore_ray.settings import POLICIES, Place
 _GRACE, _LOOK, _AGAIN = 3.0, 0.02, 0.2
 
 
-class _Stopped(Exception):
-    """A signal that ends the job."""
+class _Stopped(BaseException):
+    """A signal that ends the job; nothing takes it for a failure."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
