@@ -10,11 +10,13 @@
 #include "fake_cuda.hpp"
 
 #include <dlfcn.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -73,8 +75,8 @@ struct World {
   std::map<unsigned long long, Allocation> allocations;  // by marked address
   std::map<void*, size_t> pinned;
   std::set<std::pair<int, int>> peers;
-  std::map<std::string, Failure> failures;
-  std::map<std::string, long> calls;
+  std::map<std::string, Failure, std::less<>> failures;
+  std::map<std::string, long, std::less<>> calls;
   std::map<std::string, Registered> registered;
   std::vector<std::unique_ptr<Module>> modules;  // never unloaded
   std::vector<std::unique_ptr<Kernel>> kernels;
@@ -112,16 +114,42 @@ int injected(const char* symbol) {
 int entering(const char* symbol, bool needs_context = false) {
   World& w = world();
   const Guard lock(w.mutex);
-  ++w.calls[symbol];
+  auto calls = w.calls.find(symbol);
+  if (calls == w.calls.end()) calls = w.calls.emplace(symbol, 0).first;
+  ++calls->second;
   if (w.owner != ::getpid()) return kUninitialized;
   if (w.sticky != 0) return w.sticky;
   if (needs_context && current.empty()) return kBadContext;
   return injected(symbol);
 }
-#define ENTER(...)                                                       \
-  do {                                                                   \
-    if (const int result = entering(__VA_ARGS__)) return result;         \
-  } while (false)
+
+// Adds up the processor time that the calling thread spends in here, if FAKE_CUDA_CLOCK is set.
+thread_local double spent = 0;  // in seconds
+class Clock {
+ public:
+  Clock() : begin_(on() ? now() : 0) {}
+  Clock(const Clock&) = delete;
+  Clock& operator=(const Clock&) = delete;
+  ~Clock() {
+    if (on()) spent += now() - begin_;
+  }
+
+ private:
+  static bool on() {
+    static const bool clocked = number("FAKE_CUDA_CLOCK", 0) != 0;
+    return clocked;
+  }
+  static double now() {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  }
+  const double begin_;
+};
+
+#define ENTER(...)    \
+  const Clock clock;  \
+  if (const int result = entering(__VA_ARGS__)) return result
 
 char* host(unsigned long long address) { return reinterpret_cast<char*>(address & ~kFakeDeviceBit); }
 
@@ -182,6 +210,10 @@ const std::map<int, std::pair<const char*, const char*>> kErrors = {
 using namespace fake;
 
 extern "C" {
+
+// Of the calling thread, in the functions of this file.
+double fake_cuda_seconds() { return spent; }
+
 
 void fake_delay(long microseconds) { delay_us = microseconds; }
 void fake_fail(const char* symbol, int result, int skip) {
