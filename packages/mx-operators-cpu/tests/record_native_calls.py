@@ -23,7 +23,11 @@ from mx_operators_cpu import library
 CALLS = Path(__file__).with_name("native_calls.json")
 #: entries that take no signature
 PLAIN = {"instruction_set", "onednn_version", "threads"}
+#: classes whose objects entries take as options: their arguments are recorded
+OPTIONS = {"ConvolutionOptions", "PoolOptions"}
 _native = library.native
+#: such objects by identity, kept, with their arguments
+_options: dict[int, tuple[object, dict[str, Any]]] = {}
 _smallest: dict[str, tuple[int, dict[str, Any]]] = {
     name: (1 << 62, call) for name, call in json.loads(CALLS.read_text()).items()
 }
@@ -39,14 +43,22 @@ def _data(value: Any) -> Any:
     return float(value) if isinstance(value, float) else int(value)
 
 
+def _tensor(given: Any) -> tuple[Any, int]:
+    """Shape and type code of a pair, or of a tensor of a KernelCall."""
+    return given if isinstance(given, tuple) else (given.shape, given.dtype)
+
+
 def _keep(name: str, arguments: dict[str, Any]) -> None:
-    tensors = [t for kind in ("inputs", "outputs") for t in arguments.get(kind, ())]
-    elements = sum(math.prod(shape) for shape, _ in tensors)
+    given = {kind: list(map(_tensor, arguments[kind])) for kind in ("inputs", "outputs") if kind in arguments}
+    elements = sum(math.prod(shape) for tensors in given.values() for shape, _ in tensors)
     if not elements or (name in _smallest and _smallest[name][0] <= elements):
         return
-    call = {kind: _data(list(arguments[kind])) for kind in ("inputs", "outputs") if kind in arguments}
-    options = {key: _data(value) for key, value in arguments.items() if key not in ("inputs", "outputs")}
-    _smallest[name] = (elements, {**call, "options": options})
+    options: dict[str, Any] = {}
+    for key, value in arguments.items():
+        if key not in given:
+            options |= _options[id(value)][1] if id(value) in _options else {key: value}
+    call = {kind: _data(tensors) for kind, tensors in given.items()}
+    _smallest[name] = (elements, {**call, "options": {key: _data(value) for key, value in options.items()}})
 
 
 def _arguments(doc: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -56,6 +68,11 @@ def _arguments(doc: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[
     return {**dict(zip(names, args, strict=False)), **kwargs}
 
 
+def _remembered(options: object, arguments: dict[str, Any]) -> object:
+    _options[id(options)] = options, arguments
+    return options
+
+
 class Recorder:
     """Stands in for the native module."""
 
@@ -63,6 +80,8 @@ class Recorder:
         entry = getattr(_native, name)
         if name in PLAIN or name == "composite_plan":
             return entry
+        if name in OPTIONS:
+            return lambda **kwargs: _remembered(entry(**kwargs), kwargs)
         if inspect.isclass(entry):
             return lambda *args, **kwargs: _Described(name, entry, args, kwargs)
 

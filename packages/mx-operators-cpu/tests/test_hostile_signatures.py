@@ -15,7 +15,17 @@ D, C, N = (2, 4, 3), (4,), (2, 3)
 BATCH = {"axis": 1, "eps": 1e-3, "momentum": 0.9, "fix_gamma": False, "use_batch_stats": True}
 LAYER = {"axis": 2, "eps": 1e-3}
 ROWS = (2, 4)
-POOL = {"kernel": [2], "stride": [1], "pad": [0], "pool_type": "sum", "count_include_pad": True, "p_value": 2}
+POOL = {
+    "options": native.PoolOptions(
+        kernel=[2],
+        stride=[1],
+        pad=[0],
+        pool_type="sum",
+        count_include_pad=True,
+        p_value=2,
+        channels_last=False,
+    )
+}
 OUTPUT = {"rows": 2, "classes": 4, "inner": 3, "smooth_alpha": 0.0, "use_ignore": False,
           "label_is_distribution": False, "normalization": "null"}  # fmt: skip
 RNN = {"mode": "gru", "layers": 1, "directions": 1, "units": 4, "state_outputs": False, "dropout": 0.0, "has_lengths": False,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -14,10 +15,14 @@ from pathlib import Path
 from mx_core.errors import OutOfMemoryError
 from mx_operators_cpu.library import native
 
+WINDOW = native.ConvolutionOptions(
+    kernel=[3, 3], stride=[1, 1], dilate=[1, 1], pad=[0, 0], groups=1, channels_last=False
+)
+
 def convolution(channels):
     return native.convolution(
         inputs=[((8, channels, 56, 56), 0), ((channels, channels, 3, 3), 0)], outputs=[((8, channels, 54, 54), 0)],
-        kernel=[3, 3], stride=[1, 1], dilate=[1, 1], pad=[0, 0], groups=1, channels_last=False, winograd=False,
+        options=WINDOW,
     )
 
 assert convolution(16) is not None
@@ -48,6 +53,7 @@ def test_limits_of_memory(more: int) -> None:
         capture_output=True,
         text=True,
         timeout=300,
+        env=os.environ | {"MX_WINOGRAD": "0"},
     )
     assert done.returncode == 0, f"{done.returncode} {done.stderr[-2000:]}"
     _, refused = map(int, done.stdout.split())

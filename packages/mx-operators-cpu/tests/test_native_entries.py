@@ -22,7 +22,7 @@ from testkit.forked import Forks
 
 #: entries that make no plan, and those that take plans or what other entries made
 OTHERS = {
-    "instruction_set", "onednn_version", "threads", "winograd_allowed", "composite_plan", "FusedLayer.pack", "FusedLayer.packed_size",
+    "instruction_set", "onednn_version", "threads", "composite_plan", "FusedLayer.pack", "FusedLayer.packed_size",
     "FusedLayer.packed_format", "RecurrentStack.pack", "RecurrentStack.packed",
 }  # fmt: skip
 #: entries of float32 and bfloat16 that compute in float64, too, by other kernels
@@ -50,10 +50,19 @@ def value(x):
 def tensors(specs):
     return [(tuple(shape), dtype) for shape, dtype in specs]
 
+def with_object(name, options):
+    """Options of windows as the object that an entry takes."""
+    kind = native.PoolOptions if name.startswith("pool") else native.ConvolutionOptions
+    keys = ("kernel", "stride", "dilate", "pad", "groups", "channels_last", "pool_type", "count_include_pad", "p_value")
+    made = kind(**{key: options.pop(key) for key in keys if key in options})
+    return {"convolution" if name.startswith("Fused") else "options": made, **options}
+
 def entry(name, call):
     """The plan, or None."""
     options = {key: value(x) for key, x in call["options"].items()}
     given = options.pop("given", [])
+    if "kernel" in options:
+        options = with_object(name, options)
     named = {kind: tensors(call[kind]) for kind in ("inputs", "outputs") if kind in call}
     function, _, method = name.partition(".")
     if not method:

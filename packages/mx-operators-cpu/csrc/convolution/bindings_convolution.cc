@@ -1,46 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdlib>
-#include <string>
+#include <memory>
 
 #include "convolution/convolution.hpp"
+#include "convolution/winograd_steps.hpp"
+#include "mx_core/pybind_holder.hpp"
 #include "onednn/bindings_primitives.hpp"
 
 namespace mx::cpu {
 namespace {
 
-template <PlanPtr (*Kernel)(const Signature&, const ConvolutionOptions&)>
-py::object prepare_convolution(Tensors inputs, Tensors outputs, const Dims& kernel, const Dims& stride,
-                               const Dims& dilate, const Dims& pad, int64_t groups, bool channels_last,
-                               bool winograd) {
-  return prepare(inputs, outputs, [&](const Signature& s) {
-    return Kernel(s, {{kernel, stride, dilate, pad}, groups, channels_last, winograd});
-  });
+std::unique_ptr<ConvolutionOptions> make_convolution_options(Dims kernel, Dims stride, Dims dilate, Dims pad, int64_t groups,
+                                                 bool channels_last) {
+  Window window{std::move(kernel), std::move(stride), std::move(dilate), std::move(pad)};
+  return std::unique_ptr<ConvolutionOptions>(new ConvolutionOptions{std::move(window), groups, channels_last});
 }
 
-// MX_WINOGRAD; yes, where it is not set.
-bool winograd_allowed() {
-  const char* given = std::getenv("MX_WINOGRAD");
-  std::string value = given == nullptr ? "" : given;
-  value.erase(0, value.find_first_not_of(" \t\n\r"));
-  value.erase(value.find_last_not_of(" \t\n\r") + 1);
-  if (!value.empty() && value != "0" && value != "1")
-    throw Error(MX_ERROR_VALUE, "[MX_WINOGRAD]: expected 0 or 1, got '" + value + "'");
-  return value != "0";
+template <PlanPtr (*Kernel)(const Signature&, const ConvolutionOptions&)>
+py::object prepare_convolution(Tensors inputs, Tensors outputs, ConvolutionOptions options) {
+  options.winograd = winograd_allowed();
+  return prepare(inputs, outputs, [&](const Signature& s) { return Kernel(s, options); });
 }
 
 }  // namespace
 
 void bind_convolution(py::module_& m) {
-  const auto i = py::arg("inputs"), o = py::arg("outputs");
-  const auto window = [&](const char* name, auto function) {
-    m.def(name, function, i, o, py::kw_only(), py::arg("kernel"), py::arg("stride"), py::arg("dilate"),
-          py::arg("pad"), py::arg("groups"), py::arg("channels_last"), py::arg("winograd"));
+  py::class_<ConvolutionOptions>(m, "ConvolutionOptions", py::module_local())
+      .def("__init__", mx::init(&make_convolution_options), py::detail::is_new_style_constructor(), py::kw_only(),
+           py::arg("kernel"), py::arg("stride"), py::arg("dilate"), py::arg("pad"), py::arg("groups"),
+           py::arg("channels_last"));
+  const auto bind = [&](const char* name, auto function) {
+    m.def(name, function, py::arg("inputs"), py::arg("outputs"), py::arg("options"));
   };
-  window("convolution", &prepare_convolution<convolution>);
-  window("convolution_backward", &prepare_convolution<convolution_backward>);
-  window("deconvolution", &prepare_convolution<deconvolution>);
-  window("deconvolution_backward", &prepare_convolution<deconvolution_backward>);
-  m.def("winograd_allowed", &winograd_allowed);
+  bind("convolution", &prepare_convolution<convolution>);
+  bind("convolution_backward", &prepare_convolution<convolution_backward>);
+  bind("deconvolution", &prepare_convolution<deconvolution>);
+  bind("deconvolution_backward", &prepare_convolution<deconvolution_backward>);
 }
 
 }  // namespace mx::cpu

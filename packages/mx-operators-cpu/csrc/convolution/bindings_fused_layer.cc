@@ -5,6 +5,7 @@
 #include "onednn/bindings_primitives.hpp"
 #include "mx_core/pybind_holder.hpp"
 #include "convolution/fused_layer.hpp"
+#include "convolution/winograd_steps.hpp"
 
 namespace mx::cpu {
 namespace {
@@ -17,13 +18,14 @@ struct Fused {
   Signature signature() const { return {specs(inputs), specs(outputs)}; }
 };
 
-std::unique_ptr<Fused> make_fused(PySpecs inputs, PySpecs outputs, const Dims& kernel, const Dims& stride,
-                                  const Dims& dilate, const Dims& pad, int64_t groups, bool channels_last,
-                                  bool winograd, const Dims& weight_shape, bool biased, bool residual, bool packed,
+// Without options of a convolution it is a product.
+std::unique_ptr<Fused> make_fused(PySpecs inputs, PySpecs outputs, const ConvolutionOptions* convolution,
+                                  const Dims& weight_shape, bool biased, bool residual, bool packed,
                                   const std::string& activation, double alpha, double beta) {
   FusedOptions options;
-  options.product = kernel.empty();
-  options.convolution = {{kernel, stride, dilate, pad}, groups, channels_last, winograd};
+  options.product = convolution == nullptr;
+  if (convolution != nullptr) options.convolution = *convolution;
+  options.convolution.winograd = winograd_allowed();
   options.weight_shape = weight_shape;
   options.biased = biased;
   options.residual = residual;
@@ -37,13 +39,10 @@ std::unique_ptr<Fused> make_fused(PySpecs inputs, PySpecs outputs, const Dims& k
 }  // namespace
 
 void bind_fused_layer(py::module_& m) {
-  const py::tuple none;
   py::class_<Fused>(m, "FusedLayer", py::module_local())
       .def("__init__", mx::init(&make_fused), py::detail::is_new_style_constructor(), py::arg("inputs"),
-           py::arg("outputs"), py::kw_only(), py::arg("kernel") = none,
-           py::arg("stride") = none, py::arg("dilate") = none, py::arg("pad") = none, py::arg("groups") = 1,
-           py::arg("channels_last") = false, py::arg("winograd") = false, py::arg("weight_shape"), py::arg("biased"), py::arg("residual"),
-           py::arg("packed"), py::arg("activation"), py::arg("alpha"), py::arg("beta"))
+           py::arg("outputs"), py::arg("convolution"), py::kw_only(), py::arg("weight_shape"), py::arg("biased"),
+           py::arg("residual"), py::arg("packed"), py::arg("activation"), py::arg("alpha"), py::arg("beta"))
       .def("plan",
            [](const Fused& f) {
              return prepare(f.signature(), [&](const Signature& s) { return fused_layer(s, f.options); });

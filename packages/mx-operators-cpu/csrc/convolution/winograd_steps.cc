@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "convolution/winograd_steps.hpp"
 
+#include <cstdlib>
+#include <string>
+
 #include "convolution/pointwise.hpp"
 
 namespace mx::cpu {
@@ -28,6 +31,16 @@ bool plain_images(const ConvolutionOptions& options, const ConvolutionShape& sha
 }
 
 }  // namespace
+
+bool winograd_allowed() {
+  const char* given = std::getenv("MX_WINOGRAD");
+  std::string value = given == nullptr ? "" : given;
+  value.erase(0, value.find_first_not_of(" \t\n\r"));
+  value.erase(value.find_last_not_of(" \t\n\r") + 1);
+  if (!value.empty() && value != "0" && value != "1")
+    throw Error(MX_ERROR_VALUE, "[MX_WINOGRAD]: expected 0 or 1, got '" + value + "'");
+  return value != "0";
+}
 
 std::optional<WinogradProblem> winograd_problem(const ConvolutionOptions& options, const ConvolutionShape& shape) {
   const Window& w = shape.window;

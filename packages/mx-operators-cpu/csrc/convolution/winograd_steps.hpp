@@ -13,6 +13,9 @@
 
 namespace mx::cpu {
 
+// What MX_WINOGRAD says; yes, where it is not set. The caller holds the GIL: Python may set it.
+bool winograd_allowed();
+
 // The problem as Winograd's algorithm knows it; nothing where it does not apply: other windows, types, processors.
 std::optional<WinogradProblem> winograd_problem(const ConvolutionOptions& options, const ConvolutionShape& shape);
 

@@ -522,21 +522,37 @@ class RecurrentStack:
     def packed(self) -> tuple[int, tuple[int, ...]]: ...
     def pack(self, inputs: _Tensors, outputs: _Tensors) -> object | None: ...
 
+class ConvolutionOptions:
+    """A convolution's window, one value per spatial axis, groups and layout. Threads: any, nothing changes it."""
+
+    def __init__(
+        self, *, kernel: _Shape, stride: _Shape, dilate: _Shape, pad: _Shape, groups: int, channels_last: bool
+    ) -> None: ...
+
+class PoolOptions:
+    """A pooling's window, one value per spatial axis, and what is taken of it. Threads: any, nothing changes it."""
+
+    def __init__(
+        self,
+        *,
+        kernel: _Shape,
+        stride: _Shape,
+        pad: _Shape,
+        pool_type: str,
+        count_include_pad: bool,
+        p_value: int,
+        channels_last: bool,
+    ) -> None: ...
+
 class FusedLayer:
-    """A convolution, or without a kernel a fully connected layer."""
+    """A convolution, or without options of one a fully connected layer."""
 
     def __init__(
         self,
         inputs: _Tensors,
         outputs: _Tensors,
+        convolution: ConvolutionOptions | None,
         *,
-        kernel: _Shape = (),
-        stride: _Shape = (),
-        dilate: _Shape = (),
-        pad: _Shape = (),
-        groups: int = 1,
-        channels_last: bool = False,
-        winograd: bool = False,
         weight_shape: _Shape,
         biased: bool,
         residual: bool,
@@ -550,54 +566,10 @@ class FusedLayer:
     def packed_format(self) -> tuple[int, ...]: ...
     def pack(self, inputs: _Tensors, outputs: _Tensors, channels_first: bool = False) -> object | None: ...
 
-def convolution(
-    inputs: _Specs,
-    outputs: _Specs,
-    *,
-    kernel: _Shape,
-    stride: _Shape,
-    dilate: _Shape,
-    pad: _Shape,
-    groups: int,
-    channels_last: bool,
-    winograd: bool,
-) -> object | None: ...
-def convolution_backward(
-    inputs: _Specs,
-    outputs: _Specs,
-    *,
-    kernel: _Shape,
-    stride: _Shape,
-    dilate: _Shape,
-    pad: _Shape,
-    groups: int,
-    channels_last: bool,
-    winograd: bool,
-) -> object | None: ...
-def deconvolution(
-    inputs: _Specs,
-    outputs: _Specs,
-    *,
-    kernel: _Shape,
-    stride: _Shape,
-    dilate: _Shape,
-    pad: _Shape,
-    groups: int,
-    channels_last: bool,
-    winograd: bool,
-) -> object | None: ...
-def deconvolution_backward(
-    inputs: _Specs,
-    outputs: _Specs,
-    *,
-    kernel: _Shape,
-    stride: _Shape,
-    dilate: _Shape,
-    pad: _Shape,
-    groups: int,
-    channels_last: bool,
-    winograd: bool,
-) -> object | None: ...
+def convolution(inputs: _Specs, outputs: _Specs, options: ConvolutionOptions) -> object | None: ...
+def convolution_backward(inputs: _Specs, outputs: _Specs, options: ConvolutionOptions) -> object | None: ...
+def deconvolution(inputs: _Specs, outputs: _Specs, options: ConvolutionOptions) -> object | None: ...
+def deconvolution_backward(inputs: _Specs, outputs: _Specs, options: ConvolutionOptions) -> object | None: ...
 def fully_connected(inputs: _Specs, outputs: _Specs) -> object | None: ...
 def fully_connected_backward(inputs: _Specs, outputs: _Specs) -> object | None: ...
 def matmul(
@@ -624,30 +596,8 @@ def dot_backward(
     transpose_b: bool,
     scaled: bool,
 ) -> object | None: ...
-def pooling(
-    inputs: _Specs,
-    outputs: _Specs,
-    *,
-    kernel: _Shape,
-    stride: _Shape,
-    pad: _Shape,
-    pool_type: str,
-    count_include_pad: bool,
-    p_value: int,
-    channels_last: bool = ...,
-) -> object | None: ...
-def pooling_backward(
-    inputs: _Specs,
-    outputs: _Specs,
-    *,
-    kernel: _Shape,
-    stride: _Shape,
-    pad: _Shape,
-    pool_type: str,
-    count_include_pad: bool,
-    p_value: int,
-    channels_last: bool = ...,
-) -> object | None: ...
+def pooling(inputs: _Specs, outputs: _Specs, options: PoolOptions) -> object | None: ...
+def pooling_backward(inputs: _Specs, outputs: _Specs, options: PoolOptions) -> object | None: ...
 def batch_norm(
     inputs: _Specs,
     outputs: _Specs,
@@ -735,8 +685,5 @@ def attention_values_backward(
     inputs: _Specs, outputs: _Specs, *, heads: int, parts: int
 ) -> object | None: ...
 def threads() -> int: ...
-def winograd_allowed() -> bool:
-    """The variable MX_WINOGRAD; ArgumentError for another value than 0 or 1."""
-
 def onednn_version() -> str: ...
 def fused_attention(inputs: _Specs, outputs: _Specs, *, heads: int, scale: float) -> object | None: ...

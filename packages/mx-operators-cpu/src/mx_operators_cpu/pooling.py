@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
 
 
-@lru_cache(maxsize=1024)
-def _options(p: Any, rank: int) -> dict[str, Any]:
-    """What the parameters alone say for so many spatial axes."""
+def _window(p: Any, rank: int) -> dict[str, Any]:
+    """Kernel, steps and padding, one value per spatial axis, and what else options of native code have."""
     return {
         "kernel": p.kernel,
         "stride": filled(p.stride, rank, 1),
@@ -27,17 +26,25 @@ def _options(p: Any, rank: int) -> dict[str, Any]:
     }
 
 
-def _window(call: KernelCall, data: tuple[int, ...], output: tuple[int, ...]) -> dict[str, Any]:
+@lru_cache(maxsize=1024)
+def _fixed(p: Any, rank: int) -> native.PoolOptions:
+    """What the parameters say for so many spatial axes, where no extent changes it, as native code reads it."""
+    return native.PoolOptions(**_window(p, rank))
+
+
+def _options(call: KernelCall, data: tuple[int, ...], output: tuple[int, ...]) -> native.PoolOptions:
     p: Any = call.params
     rank = len(data) - 2
-    options = _options(p, rank)
-    axes = slice(1, -1) if options["channels_last"] else slice(2, None)
+    if not p.global_pool and p.pooling_convention != "same":
+        return _fixed(p, rank)
+    window = _window(p, rank)
+    axes = slice(1, -1) if window["channels_last"] else slice(2, None)
     if p.global_pool:
-        return options | {"kernel": data[axes], "stride": (1,) * rank, "pad": (0,) * rank}
-    if p.pooling_convention == "same":
-        sizes = zip(data[axes], output[axes], p.kernel, options["stride"], strict=True)
-        return options | {"pad": [max((o - 1) * s + k - n, 0) // 2 for n, o, k, s in sizes]}
-    return options
+        window |= {"kernel": data[axes], "stride": (1,) * rank, "pad": (0,) * rank}
+    else:
+        sizes = zip(data[axes], output[axes], p.kernel, window["stride"], strict=True)
+        window["pad"] = [max((o - 1) * s + k - n, 0) // 2 for n, o, k, s in sizes]
+    return native.PoolOptions(**window)
 
 
 def supported(call: KernelCall) -> bool:
@@ -48,8 +55,8 @@ def supported(call: KernelCall) -> bool:
 
 def pooling(call: KernelCall) -> object:
     """data -> output."""
-    window = _window(call, call.inputs[0].shape, call.outputs[0].shape)
-    return native.pooling(call.inputs, call.outputs, **window)
+    options = _options(call, call.inputs[0].shape, call.outputs[0].shape)
+    return native.pooling(call.inputs, call.outputs, options)
 
 
 def unread(call: KernelCall) -> frozenset[int]:
@@ -60,5 +67,5 @@ def unread(call: KernelCall) -> frozenset[int]:
 
 def pooling_backward(call: KernelCall) -> object:
     """out_grad, data, output -> data_grad."""
-    window = _window(call, call.inputs[1].shape, call.inputs[0].shape)
-    return native.pooling_backward(call.inputs, call.outputs, **window)
+    options = _options(call, call.inputs[1].shape, call.inputs[0].shape)
+    return native.pooling_backward(call.inputs, call.outputs, options)

@@ -21,11 +21,18 @@ def test_every_packed_weight_can_be_made(kernel: int) -> None:
     ):
         out = ((1, extent, extent, filters), FLOAT32)
         weight = (filters, kernel, kernel, channels)
+        window = native.ConvolutionOptions(
+            kernel=[kernel] * 2,
+            stride=[1, 1],
+            dilate=[1, 1],
+            pad=[kernel // 2] * 2,
+            groups=1,
+            channels_last=True,
+        )
         layer = native.FusedLayer(
             [((1, extent, extent, channels), FLOAT32), (weight, FLOAT32), ((filters,), FLOAT32), *[out] * residual],
-            [out], kernel=[kernel] * 2, stride=[1, 1], dilate=[1, 1], pad=[kernel // 2] * 2, groups=1,
-            channels_last=True, winograd=True, weight_shape=weight, biased=True, residual=residual, packed=False,
-            activation="relu", alpha=0.0, beta=0.0,
+            [out], window, weight_shape=weight, biased=True, residual=residual, packed=False, activation="relu",
+            alpha=0.0, beta=0.0,
         )  # fmt: skip
         size = layer.packed_size()
         if not size:

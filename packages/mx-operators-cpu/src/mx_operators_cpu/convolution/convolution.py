@@ -18,14 +18,8 @@ if TYPE_CHECKING:
 _FLOAT, _DOUBLE = dtypes.code("float32"), dtypes.code("float64")
 
 
-def window_of(call: KernelCall) -> dict[str, Any]:
-    """Kernel, steps and padding, one value per spatial axis, and whether Winograd's algorithm is allowed."""
-    return _window(call.params) | {"winograd": native.winograd_allowed()}
-
-
-@lru_cache(maxsize=1024)
 def _window(p: Any) -> dict[str, Any]:
-    """What the parameters say of it; callers change copies."""
+    """Kernel, steps and padding, one value per spatial axis, and what else options of native code have."""
     rank = len(p.kernel)
     return {
         "kernel": p.kernel,
@@ -37,21 +31,30 @@ def _window(p: Any) -> dict[str, Any]:
     }
 
 
-def _transposed_window(call: KernelCall, data: tuple[int, ...], output: tuple[int, ...]) -> dict[str, Any]:
-    """The window of a transposed convolution; a `target_shape` decides the padding instead of `pad`."""
-    window = window_of(call)
+@lru_cache(maxsize=1024)
+def options_of(p: Any) -> native.ConvolutionOptions:
+    """What the parameters say, as native code reads it."""
+    return native.ConvolutionOptions(**_window(p))
+
+
+def _transposed_options(
+    call: KernelCall, data: tuple[int, ...], output: tuple[int, ...]
+) -> native.ConvolutionOptions:
+    """Those of a transposed convolution; a `target_shape` decides the padding instead of `pad`."""
     p: Any = call.params
-    if any(p.target_shape):
-        spatial = slice(1, -1) if window["channels_last"] else slice(2, None)
-        sizes = zip(
-            data[spatial], output[spatial], window["kernel"], window["stride"], window["dilate"], strict=True
-        )
-        window["pad"] = [((n - 1) * s + (k - 1) * d + 1 - m + 1) // 2 for n, m, k, s, d in sizes]
-    return window
+    if not any(p.target_shape):
+        return options_of(p)
+    window = _window(p)
+    spatial = slice(1, -1) if window["channels_last"] else slice(2, None)
+    sizes = zip(
+        data[spatial], output[spatial], window["kernel"], window["stride"], window["dilate"], strict=True
+    )
+    window["pad"] = [((n - 1) * s + (k - 1) * d + 1 - m + 1) // 2 for n, m, k, s, d in sizes]
+    return native.ConvolutionOptions(**window)
 
 
 def _through_float64(
-    call: KernelCall, make: Callable[..., object | None], window: dict[str, Any]
+    call: KernelCall, make: Callable[..., object | None], options: native.ConvolutionOptions
 ) -> object | None:
     """Gradients that oneDNN has no right kernel for, by the kernels for float64 between casts."""
     made, inputs = Composite(call), []
@@ -62,7 +65,7 @@ def _through_float64(
     plan = make(
         [(spec.shape, _DOUBLE) for spec in call.inputs[:3]],
         [(spec.shape, _DOUBLE) for spec in call.outputs],
-        **window,
+        options,
     )
     if plan is None:
         return None
@@ -73,30 +76,32 @@ def _through_float64(
     return joined
 
 
-def _gradients(call: KernelCall, make: Callable[..., object | None], window: dict[str, Any]) -> object | None:
-    plan = make(call.inputs[:3], call.outputs, **window)
+def _gradients(
+    call: KernelCall, make: Callable[..., object | None], options: native.ConvolutionOptions
+) -> object | None:
+    plan = make(call.inputs[:3], call.outputs, options)
     if plan is None and call.inputs[0].dtype == _FLOAT:
-        return _through_float64(call, make, window)
+        return _through_float64(call, make, options)
     return plan  # narrower types come again, in float32
 
 
 def convolution(call: KernelCall) -> object:
     """data, weight[, bias] -> output."""
-    return native.convolution(call.inputs, call.outputs, **window_of(call))
+    return native.convolution(call.inputs, call.outputs, options_of(call.params))
 
 
 def convolution_backward(call: KernelCall) -> object:
     """out_grad, data, weight -> data_grad, weight_grad[, bias_grad]."""
-    return _gradients(call, native.convolution_backward, window_of(call))
+    return _gradients(call, native.convolution_backward, options_of(call.params))
 
 
 def deconvolution(call: KernelCall) -> object:
     """data, weight[, bias] -> output."""
-    window = _transposed_window(call, call.inputs[0].shape, call.outputs[0].shape)
-    return native.deconvolution(call.inputs, call.outputs, **window)
+    options = _transposed_options(call, call.inputs[0].shape, call.outputs[0].shape)
+    return native.deconvolution(call.inputs, call.outputs, options)
 
 
 def deconvolution_backward(call: KernelCall) -> object:
     """out_grad, data, weight -> data_grad, weight_grad[, bias_grad]."""
-    window = _transposed_window(call, call.inputs[1].shape, call.inputs[0].shape)
-    return _gradients(call, native.deconvolution_backward, window)
+    options = _transposed_options(call, call.inputs[1].shape, call.inputs[0].shape)
+    return _gradients(call, native.deconvolution_backward, options)

@@ -15,7 +15,7 @@ from mx_core.errors import NoKernelError
 from mx_core.graph import PREPARED, Entry, Graph, Node
 from mx_core.kernels import KernelCall, TensorSpec
 from mx_core.operator import Operator, Params
-from mx_operators_cpu.convolution.convolution import window_of
+from mx_operators_cpu.convolution.convolution import options_of
 from mx_operators_cpu.library import native
 from mx_operators_cpu.signature import tensors
 
@@ -30,9 +30,9 @@ _TO_LAST = (0, 2, 3, 1)
 def _described(call: KernelCall) -> native.FusedLayer:
     """The call as the native part knows it."""
     p: Any = call.params
-    window = window_of(call) if call.op.name == "_fused_Convolution" else {}
+    convolution = options_of(p) if call.op.name == "_fused_Convolution" else None
     return native.FusedLayer(
-        tensors(call.inputs), tensors(call.outputs), **window, weight_shape=p.packed or call.inputs[1].shape,
+        tensors(call.inputs), tensors(call.outputs), convolution, weight_shape=p.packed or call.inputs[1].shape,
         biased=not p.no_bias, residual=p.residual, packed=bool(p.packed), activation=p.activation or "",
         alpha=p.alpha, beta=p.beta,
     )  # fmt: skip
