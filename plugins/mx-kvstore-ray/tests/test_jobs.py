@@ -243,3 +243,40 @@ def test_a_later_job_goes_on_from_the_files(start: Any, tmp_path: Any) -> None:
         assert job.wait() == 0, job.text
         found += job.wait_for(r"steps (\d+ \d+)")
     assert found == ["0 6", "3 21"]  # 1 + 2 + 3, and so on
+
+
+ALONE = """
+import mx
+
+store = mx.kv.create("dist_sync")
+old, new = mx.nd.zeros((4,)), mx.nd.zeros((4,))
+store.init("a", old)
+for turn in range(3):
+    store.pushpull("a", mx.nd.ones((4,)), out=old)
+old.wait_to_read()
+try:
+    if store.rank == 1:
+        store.init("b", new)
+        if CASE == "push":
+            store.pushpull("b", mx.nd.ones((4,)), out=new)
+            new.wait_to_read()
+        store.barrier()
+    else:
+        store.pushpull("a", mx.nd.ones((4,)), out=old)
+        old.wait_to_read()
+except mx.MXNetError as error:
+    print("refused", store.rank, type(error).__name__, error)
+    raise
+raise AssertionError("no error")
+"""
+
+
+@pytest.mark.parametrize("case", ["push", "barrier"])
+def test_a_key_that_one_worker_adds_later_is_named_at_once(start: Any, case: str) -> None:
+    """Each of the two waits for the other one, at different calls."""
+    job = start(f"CASE = {case!r}\n{ALONE}", 2, "-s", "2", "--deadline", "100")
+    words = "push 4 of key 'a': initialised by worker 1 and not by worker 0: key 'b'; all workers must"
+    assert set(job.wait_for(rf"refused (\d) \w+ .*{words}", 2, 90.0)) == {"0", "1"}
+    assert job.wait() == 1, job.text
+    assert "waits for" not in job.text
+    job.check_nothing_is_left()

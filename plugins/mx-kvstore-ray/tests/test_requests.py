@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import tempfile
 import threading
 import time
@@ -78,6 +79,10 @@ class Wire:
                 20.0
             )
 
+    def stop(self, held: threading.Event) -> None:
+        """All servers do nothing until `held` is set."""
+        self._loop.call_soon_threadsafe(held.wait, 30.0)
+
     def close(self) -> None:
         async def end() -> None:
             waiting = asyncio.all_tasks() - {asyncio.current_task()}
@@ -122,7 +127,7 @@ class Worker:
 
     def push(self, key: str, n: int, gradient: Any) -> Future[None]:
         self.values[key][:] = gradient
-        return self.ask("push", key, priority=-n, n=n, rates={}, how=None)
+        return self.ask("push", key, priority=-n, n=n, rates={}, how=None, keys=1)
 
     def begin(self) -> None:
         for over in [self.ask("init" if self.rank == 0 else "pull", key) for key in self.values]:
@@ -249,7 +254,7 @@ def test_a_failure_ends_all_that_waits_and_all_that_comes(wires: Any) -> None:
 
     def meet() -> None:
         try:
-            worker.requests.command("barrier", {"n": 1, "called": "barrier"}, servers=(0,))
+            worker.requests.command("barrier", {"n": 1, "called": "barrier", "keys": 1}, servers=(0,))
         except MXNetError as error:
             command.set_exception(error)
 
@@ -278,6 +283,53 @@ def test_what_a_server_refuses_is_the_error_of_the_call_alone(wires: Any) -> Non
     worker.requests.stop(5.0)
     with pytest.raises(MXNetError, match="closed"):
         worker.push("w", 2, 5).result(10.0)
+
+
+def test_a_long_wait_is_told_with_who_is_missing(
+    wires: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(requests, "_WARN", 0.2)
+    wire = wires(2, 2)
+    workers = [Worker(wire, rank, {"a": 2000, "b": 3}, 2) for rank in (0, 1)]
+    for worker in workers:
+        worker.begin()
+    with caplog.at_level("WARNING", "mx.kvstore"):
+        overs = [workers[0].push("a", 1, 1), workers[1].push("b", 1, 1)]
+        limit = time.monotonic() + 20.0
+        while len(caplog.messages) < 2 and time.monotonic() < limit:
+            time.sleep(0.05)
+    both = (
+        "(worker 0 waits: push 1 of key 'a', for worker 1; worker 1 waits: push 1 of key 'b', for worker 0)"
+    )
+    assert len(caplog.messages) == 2 and all(both in each for each in caplog.messages), caplog.messages
+    overs += [workers[0].push("b", 1, 1), workers[1].push("a", 1, 1)]
+    for over in overs:
+        over.result(10.0)
+    for worker in workers:
+        worker.requests.stop(5.0)
+
+
+def test_a_long_wait_for_a_server_that_says_nothing_is_told(
+    wires: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(requests, "_WARN", 0.2)
+    monkeypatch.setattr(requests, "_ASKED", 0.2)
+    wire = wires(1, 1)
+    worker = Worker(wire, 0, {"w": 3}, 1)
+    worker.begin()
+    held = threading.Event()
+    with caplog.at_level("WARNING", "mx.kvstore"):
+        wire.stop(held)
+        over = worker.push("w", 1, 5)
+        limit = time.monotonic() + 20.0
+        while not caplog.messages and time.monotonic() < limit:
+            time.sleep(0.05)
+        held.set()
+    assert re.search(r"waits for \d+ s: w, for server 0 \(no server says who waits\)", caplog.text), (
+        caplog.text
+    )
+    over.result(10.0)
+    worker.requests.stop(5.0)
 
 
 def test_a_server_that_stays_away_is_lost(wires: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,9 +88,18 @@ class Job:
         rates: Any = None,
         command: str = "push",
         how: Any = None,
+        keys: int = 1,
     ) -> Any:
         data = np.asarray(values, np.uint32 if how else np.float32)
-        one = {"store": 0, "key": key, "n": n, "bytes": data.nbytes, "rates": rates or {}, "how": how}
+        one = {
+            "store": 0,
+            "key": key,
+            "n": n,
+            "bytes": data.nbytes,
+            "rates": rates or {},
+            "how": how,
+            "keys": keys,
+        }
         return await self.ask(rank, command, data, pushes=[one])
 
 
@@ -439,14 +448,14 @@ def test_a_worker_that_begins_anew_repeats_what_counts_already(folder: Path) -> 
         job = Job(folder, 2, "restart")
         await job.init("w", [0])
         for n in (1, 2):
-            await asyncio.gather(job.push(0, n, [n]), job.push(1, n, [n]), job.ask(0, "barrier", n=n, called="b"),
-                                 job.ask(1, "barrier", n=n, called="b"))  # fmt: skip
+            await asyncio.gather(job.push(0, n, [n]), job.push(1, n, [n]), job.ask(0, "barrier", n=n, called="b", keys=1),
+                                 job.ask(1, "barrier", n=n, called="b", keys=1))  # fmt: skip
         await job.ask(None, "lost", rank=0, start=0, then="restart", why="")
         job.starts[0] = 1
         await job.init("w", [9])  # which it has already
         for n in (1, 2):
             assert (await job.push(0, n, [50])).tolist() == [4]
-            await job.ask(0, "barrier", n=n, called="b")
+            await job.ask(0, "barrier", n=n, called="b", keys=1)
         last = asyncio.create_task(job.push(0, 3, [3]))
         await settled([last])
         assert (await job.push(1, 3, [4])).tolist() == [7]
@@ -459,7 +468,7 @@ def test_who_has_ended_is_waited_for_no_more(folder: Path) -> None:
         job = Job(folder / "stop")
         await job.init("w", [0])
         waits = asyncio.create_task(job.push(0, 1, [1]))
-        meets = asyncio.create_task(job.ask(0, "barrier", n=1, called="barrier"))
+        meets = asyncio.create_task(job.ask(0, "barrier", n=1, called="barrier", keys=1))
         await settled([waits, meets])
         await job.ask(None, "ended", rank=1)
         for each in (waits, meets):
@@ -482,7 +491,7 @@ def test_waits_have_a_deadline_and_name_who_is_missing(folder: Path) -> None:
         with pytest.raises(RuntimeError, match=r"PeerTimeoutError: .*workers 1, 2: push 1 of key 'w'"):
             await job.push(0, 1, [1])
         with pytest.raises(RuntimeError, match=r"PeerTimeoutError: .*workers 1, 2: some barrier"):
-            await job.ask(0, "barrier", n=1, called="some barrier")
+            await job.ask(0, "barrier", n=1, called="some barrier", keys=1)
         with pytest.raises(RuntimeError, match="PeerTimeoutError: .*worker 0: the first value of key 'x'"):
             await job.ask(1, "pull", key="x")
 
@@ -543,7 +552,7 @@ def test_types_are_summed(folder: Path, dtype: str) -> None:
 
         async def push(rank: int) -> Any:
             data = np.arange(4).astype(kind)
-            one = {"store": 0, "key": "w", "n": 1, "bytes": data.nbytes, "rates": {}, "how": None}
+            one = {"store": 0, "key": "w", "n": 1, "bytes": data.nbytes, "rates": {}, "how": None, "keys": 1}
             bits = data.view(np.uint8)
             bits.flags.writeable = False  # as memory of Ray is
             _, _, found = await job.server.answer("push", (rank, 0), {"pushes": [one]}, bits)

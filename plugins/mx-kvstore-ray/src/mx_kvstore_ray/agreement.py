@@ -3,10 +3,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mx_kvstore_ray.errors import ProtocolError
+
+_MUST = "all workers must initialise the same keys in the same order"
+
+
+class Keys:
+    """The keys that workers have initialised, compared where all come with the same ones: at pushes and barriers.
+
+    A worker tells at once of new keys, while calls that it made before may still be on their way. So it also says how
+    often it has called what. Who then has more keys than another one brings to a later call differs from that one, long
+    before it comes. Nothing is kept in files, as of `Optimizers`.
+
+    Threads: one.
+    """
+
+    def __init__(self) -> None:
+        #: by worker: its keys, by their number; and how often it had called what when it told of the last one
+        self._names: dict[int, dict[int, str]] = {}
+        self._called: dict[int, Mapping[Any, int]] = {}
+        #: by what is called: the last call that somebody came to, its name, and with how many keys workers came
+        self._came: dict[Any, tuple[int, str, dict[int, int]]] = {}
+
+    def tell(self, rank: int, begin: int, names: Sequence[str], called: Mapping[Any, int]) -> None:
+        """A worker has initialised keys, the first of which is number `begin` of its keys.
+
+        Parameters
+        ----------
+        called : mapping
+            How often it has called what until now, by the places of `come`.
+
+        Raises
+        ------
+        ProtocolError  they are others than those of another worker; the message names keys and workers
+        """
+        mine = self._names.setdefault(rank, {})
+        mine.update(enumerate(names, begin))
+        self._called[rank] = called
+        for number in range(begin, begin + len(names)):
+            for other, theirs in self._names.items():
+                if theirs.get(number, mine[number]) != mine[number]:
+                    said = "; ".join(
+                        f"worker {each} has initialised key {name}"
+                        for each, name in sorted([(rank, mine[number]), (other, theirs[number])])
+                    )
+                    raise ProtocolError(f"[KVStore] keys differ: {said}; {_MUST}")
+        for place, (n, what, counts) in self._came.items():
+            for other, count in counts.items():
+                if rank not in counts and self._least(rank, place, n) > count:
+                    self._refuse(what, rank, other, count, len(mine))
+
+    def come(self, place: Any, n: int, what: str, rank: int, count: int) -> None:
+        """A worker has come to call `n` of a place, named so for messages, with so many keys.
+
+        Raises
+        ------
+        ProtocolError  another one has others; the message names keys and workers
+        """
+        if place not in self._came or self._came[place][0] != n:
+            self._came[place] = n, what, {}
+        counts = self._came[place][2]
+        for other in self._names.keys() | counts.keys():
+            theirs = counts[other] if other in counts else self._least(other, place, n)
+            if other != rank and count < theirs:
+                self._refuse(what, other, rank, count, theirs)
+            if other != rank and other in counts and count > theirs:
+                self._refuse(what, rank, other, theirs, count)
+        counts[rank] = count
+
+    def forget(self, rank: int) -> None:
+        """A worker is waited for no more, or begins anew."""
+        self._names.pop(rank, None)
+        self._called.pop(rank, None)
+        for _, _, counts in self._came.values():
+            counts.pop(rank, None)
+
+    def _least(self, rank: int, place: Any, n: int) -> int:
+        """With how many keys, at least, a worker will come to call `n` of a place."""
+        called = self._called.get(rank)
+        return len(self._names[rank]) if called is not None and n > called.get(place, 0) else 0
+
+    def _refuse(self, what: str, rank: int, other: int, begin: int, end: int) -> None:
+        """Worker `rank` has the keys from `begin` to `end`, and `other` has not."""
+        known = self._names.get(rank, {})
+        names = ", ".join(f"key {known.get(number, f'number {number}')}" for number in range(begin, end))
+        raise ProtocolError(
+            f"[KVStore] {what}: initialised by worker {rank} and not by worker {other}: {names}; {_MUST}"
+        )
 
 
 class Optimizers:

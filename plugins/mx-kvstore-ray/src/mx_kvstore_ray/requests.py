@@ -32,6 +32,8 @@ _TOGETHER, _ALONE = 4 << 20, 1 << 18
 _BYTES = dtypes.code("uint8")
 #: seconds before a request is sent again, after which a wait is told in the log, and that an answer may be late
 _PAUSE, _WARN, _LATE = 0.2, 10.0, 30.0
+#: seconds that servers have to say who waits, before a wait is told without it
+_ASKED = 2.0
 #: seconds after which a server that cannot be reached is lost
 GIVEN_UP = 120.0
 
@@ -104,6 +106,31 @@ class _Call:
     begun: float = field(default_factory=time.monotonic)
     failing: float | None = None
     warned: bool = False
+    question: _Question | None = None
+
+
+@dataclass
+class _Question:
+    """What the servers are asked when an answer does not come: who waits there, and who is missing.
+
+    Parameters
+    ----------
+    call : _Call
+        That waits longest.
+    left : int
+        Servers that have not answered.
+    """
+
+    call: _Call
+    left: int
+    begun: float = field(default_factory=time.monotonic)
+    waits: dict[int, str] = field(default_factory=dict)
+
+    def hear(self, told: dict[str, Any]) -> None:
+        """The answer of a server."""
+        self.left -= 1
+        for rank, what in told["waits"]:
+            self.waits.setdefault(rank, what)
 
 
 class _Step:
@@ -161,6 +188,7 @@ class Requests:
         self._others = [Others() for _ in range(servers)]
         self._memory = Memory()
         self._regions: dict[tuple[int, Any, int], Region | None] = {}
+        self._question: _Question | None = None
         fault.listen(lambda error: self._wake())
         self._thread = threading.Thread(target=self._run, name="mx kvstore: communication", daemon=True)
         self._thread.start()
@@ -297,7 +325,7 @@ class Requests:
         return piece
 
     def _begin(self, call: _Call) -> None:
-        if not call.told:
+        if call.pieces and not call.told:
             _pack(call)
         self._under_way[id(call)] = call
         try:
@@ -326,6 +354,8 @@ class Requests:
             self._finish_step(call, found, None)
         elif call.step is not None:
             self._finish_step(call, None, (told, data))
+        elif call.question is not None:
+            call.question.hear(told)
         elif told.get("unseen") or not _fill(call, told, data, self._others[call.server]):
             self._send_all(call)
         else:
@@ -377,16 +407,36 @@ class Requests:
 
     def _look(self, now: float) -> None:
         """Tells of long waits, and ends those that no server ends."""
+        late = [
+            call
+            for call in self._under_way.values()
+            if now - call.begun > _WARN and not call.warned and call.question is None
+        ]
+        if late and self._question is None:
+            self._ask_who_waits(late)
+        question = self._question
+        if question is not None and (not question.left or now - question.begun > _ASKED):
+            self._question, call = None, question.call
+            who = "; ".join(f"worker {rank} waits: {what}" for rank, what in sorted(question.waits.items()))
+            _log.warning(
+                "waits for %.0f s: %s, for server %d (%s)",
+                now - call.begun, call.called, call.server, who or "no server says who waits",
+            )  # fmt: skip
         for call in self._under_way.values():
             waited = now - call.begun
-            if waited > _WARN and not call.warned:
-                call.warned = True
-                _log.warning("waits for %.0f s: %s, for server %d", waited, call.called, call.server)
             if waited > self._timeout + _LATE:
                 raise PeerTimeoutError(
                     f"[KVStore] server {call.server} did not answer within {waited:.0f} s: {call.called}; "
                     "MX_KVSTORE_TIMEOUT is the limit"
                 )
+
+    def _ask_who_waits(self, late: list[_Call]) -> None:
+        for call in late:
+            call.warned = True
+        oldest = min(late, key=lambda call: call.begun)
+        question = self._question = _Question(oldest, self._servers)
+        for server in range(self._servers):
+            self._begin(_Call(server, "waits", {}, None, "who waits", question=question))
 
     def _give_up(self) -> None:
         """At the end of the thread: what waits fails."""

@@ -24,17 +24,20 @@ from mx_core.errors import MXNetError
 from mx_engine.profiler.told import run_here
 from mx_kvstore.arrays import sums
 from mx_kvstore.updater import updater_for
-from mx_kvstore_ray.agreement import Optimizers
+from mx_kvstore_ray.agreement import Keys, Optimizers
 from mx_kvstore_ray.described import describe, made
-from mx_kvstore_ray.errors import KINDS, PeerLostError, PeerTimeoutError, ProtocolError
+from mx_kvstore_ray.errors import KINDS, PeerLostError, ProtocolError
 from mx_kvstore_ray.holding import hold
 from mx_kvstore_ray.journal import Journal, Record
 from mx_kvstore_ray.memory import Memory, Others
 from mx_kvstore_ray.messages import Bytes, aligned, check_dense, packed
-from mx_kvstore_ray.values import Members, Push, Store, Value, Waiters, elements, joined
+from mx_kvstore_ray.values import Members, Push, Store, Value, Waiters, elements
+from mx_kvstore_ray.waits import Waits
 
 #: seconds that a new process waits for the end of the one before
 _HELD = 10.0
+#: where keys are compared besides pushes
+_MEETING = "barrier"
 #: rank of a worker, and how often it was started before
 Stamp = tuple[int, int]
 #: name and text of an error, or None; JSON values; bytes
@@ -67,10 +70,11 @@ class Server:
     def __init__(
         self, number: int, workers: int, on_loss: str, folder: str, timeout: float, interval: float
     ) -> None:
-        self._number, self._on_loss, self._timeout = number, on_loss, timeout
+        self._number, self._on_loss = number, on_loss
         self._members = Members.of(workers)
         self._fault: str | None = None
-        self._optimizers = Optimizers()
+        self._waits = Waits(timeout, self._check_of, lambda: self._members.ended)
+        self._optimizers, self._keys = Optimizers(), Keys()
         self._stores: dict[int, Store] = {}
         self._values: dict[tuple[int, Any], Value] = {}
         self._size = 0
@@ -143,6 +147,10 @@ class Server:
     def _lost(self) -> set[int]:
         return set(self._members.starts) - self._members.active - self._members.ended
 
+    def _check_of(self, rank: int) -> Callable[[], None]:
+        stamp = (rank, self._members.starts.get(rank, 0))
+        return lambda: self._check(stamp)
+
     def _check(self, stamp: Stamp | None) -> None:
         """Raises the failure of the job; refuses a worker that another has replaced."""
         if stamp is None:
@@ -153,41 +161,6 @@ class Server:
             raise PeerLostError(
                 f"[KVStore] worker {stamp[0]} (start {stamp[1]}) was taken for lost, and the job goes on without it"
             )
-
-    async def _until(
-        self,
-        waiters: Waiters,
-        stamp_rank: int,
-        ready: Callable[[], bool],
-        what: str,
-        ranks: Callable[[], set[int]],
-    ) -> None:
-        """Waits until `ready()`; `ranks()` are those that it waits for.
-
-        Raises
-        ------
-        PeerLostError     the job has failed, or one that is waited for has ended
-        PeerTimeoutError  it took too long
-        """
-        loop = asyncio.get_running_loop()
-        limit = loop.time() + self._timeout
-        start = self._members.starts.get(stamp_rank, 0)
-        while not ready():
-            self._check((stamp_rank, start))
-            ended = ranks() & self._members.ended
-            if ended:
-                raise PeerLostError(
-                    f"[KVStore] {joined(ended)} has ended its program, and worker {stamp_rank} waits: {what}"
-                )
-            future = loop.create_future()
-            waiters.append(future)
-            try:
-                await asyncio.wait_for(future, limit - loop.time())
-            except TimeoutError:
-                raise PeerTimeoutError(
-                    f"[KVStore] worker {stamp_rank} waited {self._timeout:g} s for {joined(ranks()) or 'server'}: "
-                    f"{what}; MX_KVSTORE_TIMEOUT is the limit"
-                ) from None
 
     def _fail(self, text: str) -> None:
         if self._fault is None:
@@ -230,7 +203,7 @@ class Server:
             def others(value: Value = value) -> set[int]:
                 return self._members.active - value.pushed.keys()
 
-            await self._until(value.waiters, rank, ready, f"push {n} of key {value.key!r}", others)
+            await self._waits.until(value.waiters, rank, ready, f"push {n} of key {value.key!r}", others)
         # Who left a push in memory reads the value there: it stays until that worker has pushed the next one.
         places = [value.where if left else None for value, _, left in taken]
         return {"memory": places}, packed(
@@ -266,6 +239,7 @@ class Server:
                 "gradient of an earlier one failed there, or the server's files were lost"
             )
         value.pushed[rank] = Push(value.expanded(told, data), told["rates"], told["how"])
+        self._come((value.store, value.key), n, f"push {n} of key {value.key!r}", rank, told)
 
     def _complete(self, values: Iterable[Value]) -> None:
         """Ends rounds in which all have pushed."""
@@ -298,7 +272,7 @@ class Server:
                 return {"unseen": True}, None
             value = self._value(each)
             store = self._store(value.store)
-            await self._until(
+            await self._waits.until(
                 self._waiters, rank, lambda store=store: store.updater is not None,  # type: ignore[misc]
                 f"push of key {value.key!r}, for the optimizer of worker 0", lambda: {0} - {rank},
             )  # fmt: skip
@@ -337,7 +311,9 @@ class Server:
     ) -> tuple[dict[str, Any], Bytes | None]:
         """The present value, once worker 0 has given the first."""
         place, what = (told["store"], told["key"]), f"the first value of key {told['key']!r}"
-        await self._until(self._waiters, rank, lambda: place in self._values, what, lambda: {0} - {rank})
+        await self._waits.until(
+            self._waiters, rank, lambda: place in self._values, what, lambda: {0} - {rank}
+        )
         value = self._values[place]
         value.check_declared(rank, told)
         return self._present(value)
@@ -404,14 +380,34 @@ class Server:
         """A worker is there."""
         return {}, None
 
+    def _tell_keys(self, rank: int, told: dict[str, Any], data: Bytes) -> tuple[dict[str, Any], Bytes | None]:
+        """A worker says which keys it has initialised since it last said so."""
+        if self._members.starts[rank] == 0:  # one that was started anew may go on from other keys
+            called = {(store, key): n for store, key, n in told["pushes"]} | {_MEETING: told["met"]}
+            self._keys.tell(rank, int(told["begin"]), told["names"], called)
+        return {}, None
+
+    def _come(self, place: Any, n: int, what: str, rank: int, told: dict[str, Any]) -> None:
+        """A worker has come to where all come with the same keys."""
+        if self._members.starts[rank] == 0:
+            self._keys.come(place, n, what, rank, int(told["keys"]))
+
+    def _tell_waits(
+        self, rank: int, told: dict[str, Any], data: Bytes
+    ) -> tuple[dict[str, Any], Bytes | None]:
+        """Who waits here, what for, and who is missing."""
+        return {"waits": list(self._waits.told().items())}, None
+
     async def _barrier(
         self, rank: int, told: dict[str, Any], data: Bytes
     ) -> tuple[dict[str, Any], Bytes | None]:
         """Waits until all workers have come to a barrier of this number."""
         n = int(told["n"])
         self._arrived[rank] = max(n, self._arrived.get(rank, 0))
+        if n > self._met:
+            self._come(_MEETING, n, f"meeting {n} of all workers", rank, told)
         self._meet()
-        await self._until(
+        await self._waits.until(
             self._waiters, rank, lambda: self._met >= n, told["called"],
             lambda: {each for each in self._members.active if self._arrived.get(each, 0) < n},
         )  # fmt: skip
@@ -489,6 +485,7 @@ class Server:
             self._fault = told["why"]
             self._wake_all()
         elif do == "ended":
+            self._keys.forget(told["rank"])
             self._members.ended.add(told["rank"])
             if self._on_loss != "stop":
                 self._members.active.discard(told["rank"])
@@ -498,6 +495,7 @@ class Server:
                 value.pushed.pop(rank, None)
             self._arrived.pop(rank, None)
             self._others.pop(rank, None)
+            self._keys.forget(rank)
             if told["then"] == "restart":
                 self._members.starts[rank] = told["start"] + 1
             else:
@@ -591,7 +589,8 @@ def _wake(waiters: Waiters) -> None:
 _OF_WORKERS: dict[str, Callable[..., Any]] = {
     "push": Server._push, "push at once": Server._push_at_once, "init": Server._init, "pull": Server._pull,
     "rounds": Server._rounds, "optimizer": Server._optimizer, "save": Server._save, "load": Server._load,
-    "join": Server._join, "barrier": Server._barrier, "profile": Server._profile,
+    "join": Server._join, "barrier": Server._barrier, "profile": Server._profile, "keys": Server._tell_keys,
+    "waits": Server._tell_waits,
 }  # fmt: skip
 _OF_LAUNCHERS: dict[str, Callable[..., Any]] = {
     "ended": Server._ended,

@@ -59,13 +59,12 @@ class RayStore(KVStore):
         super().__init__(name)
         self._world = joined
         self._at_once = "async" in name
-        self._number = joined.stores
-        joined.stores += 1
         self._parts: dict[Any, list[Part]] = {}
         #: values in main memory, or room for those that are on a device: of a key always the same, by which the engine
         #: orders its pushes and pulls
         self._hosts: dict[Any, NDArray] = {}
         self._pushes: dict[Any, int] = {}
+        self._number = joined.new_store(self._pushes)
         self._begin = 0
         self._optimizers = self._loads = 0
         self._optimizer: Any = None
@@ -99,6 +98,7 @@ class RayStore(KVStore):
         Raises
         ------
         PeerLostError, PeerTimeoutError  a worker is lost, or did not come in time
+        ProtocolError                    another worker has other keys
         """
         self._settle()
         self._world.meet("barrier")
@@ -114,7 +114,7 @@ class RayStore(KVStore):
         counted = [rounds for told, _ in found for rounds in told["rounds"]]
         with self._lock:
             self._begin = min(counted, default=0)
-            self._pushes = dict.fromkeys(self._pushes, self._begin)
+            self._pushes.update(dict.fromkeys(self._pushes, self._begin))
         self._world.skip_barriers(found[0][0]["met"])
         return self._begin
 
@@ -128,6 +128,7 @@ class RayStore(KVStore):
         places = self._parts[key] = parts(place, stored.size, servers, settings.big_array_bound())
         self._pushes[key] = self._begin
         host = self._hosts[key] = host_of(stored)
+        self._world.new_key(key)
         code, priority = stored._dtype_code, self.priority
         if host is not stored:
             stored.copyto(host)
@@ -180,6 +181,7 @@ class RayStore(KVStore):
         stamped = {
             "store": self._number, "key": key, "n": self._pushes[key], "rates": rates(self._optimizer),
             "how": None if compression is None else [compression.kind, compression.threshold],
+            "keys": self._world.keys,
         }  # fmt: skip
         command = "push at once" if self._at_once else "push"
         called, places = f"push {self._pushes[key]} of key {key!r}", self._parts[key]
@@ -197,6 +199,8 @@ class RayStore(KVStore):
 
     def _check_pushed(self, what: str, given: Any) -> None:
         super()._check_pushed(what, given)
+        self._world.check()
+        self._world.tell_keys()
         for key, _ in given:
             if self._at_once and self._optimizer is None:
                 raise MXNetError(
@@ -207,6 +211,8 @@ class RayStore(KVStore):
 
     def _pull(self, wanted: Given, priority: int) -> None:
         """As the base; with `async`, what others may have pushed meanwhile is asked for before."""
+        self._world.check()
+        self._world.tell_keys()
         if self._at_once:
             for key, _ in wanted:
                 self._refresh(key, priority)
@@ -321,6 +327,7 @@ class RayStore(KVStore):
     def _settle(self) -> None:
         """Waits until all that this worker has pushed is done."""
         self._world.check()
+        self._world.tell_keys()  # before the first value of one that other workers do not have is waited for
         with self._lock:
             values = list(self._values.values())
         for value in values:

@@ -49,7 +49,10 @@ class World:
         self.process = os.getpid()
         self.timeout = settings.timeout()
         self.fault = Fault()
-        self.stores = 0
+        #: by the number of a store, how often each of its keys was pushed
+        self._stores: list[dict[Any, int]] = []
+        self._keys: list[str] = []
+        self._told = 0
         self._barriers = 0
         self._closed = False
         ray = self._ray = _connected(place)
@@ -104,15 +107,48 @@ class World:
             )
         self.fault.check()
 
+    def new_store(self, pushes: dict[Any, int]) -> int:
+        """The number of a store of this worker, which counts the pushes of its keys there."""
+        self._stores.append(pushes)
+        return len(self._stores) - 1
+
+    def new_key(self, key: Any) -> None:
+        """A store of this worker has initialised a key."""
+        self._keys.append(repr(key))
+
+    @property
+    def keys(self) -> int:
+        """How many keys this worker has initialised."""
+        return len(self._keys)
+
+    def tell_keys(self) -> None:
+        """Tells the servers which keys are new, if some are. Blocks, but waits for no other worker.
+
+        Raises
+        ------
+        ProtocolError  another worker has others
+        """
+        begin, end = self._told, len(self._keys)
+        if begin < end:
+            pushes = [
+                (number, key, n) for number, counts in enumerate(self._stores) for key, n in counts.items()
+            ]
+            told = {"begin": begin, "names": self._keys[begin:end], "pushes": pushes, "met": self._barriers}
+            self.requests.command("keys", told)
+            self._told = end
+
     def meet(self, called: str) -> None:
         """Blocks until all workers have called it as often.
 
         Raises
         ------
         PeerLostError, PeerTimeoutError  a worker is lost, or did not come in time
+        ProtocolError                    another worker has other keys
         """
         self._barriers += 1
-        self.requests.command("barrier", {"n": self._barriers, "called": called}, servers=(0,))
+        self.requests.command(
+            "barrier", {"n": self._barriers, "called": called, "keys": self.keys}, servers=(0,)
+        )
 
     def skip_barriers(self, met: int) -> None:
         """Counts barriers that all workers have left as ones of this worker's, which was started anew."""
