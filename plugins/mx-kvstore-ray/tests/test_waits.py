@@ -27,7 +27,7 @@ def test_who_waits_for_whom_is_told_while_it_lasts() -> None:
         await asyncio.sleep(0)
         assert waits.told() == {0: "push 1 of key 'w', for workers 1, 2", 1: "barrier, for worker 2"}
         tasks[0].cancel()
-        await asyncio.sleep(0)
+        await asyncio.wait({tasks[0]})
         assert waits.told()[0] == "push 1 of key 'x', for workers 1, 2"
         there.set()
         for waiter in waiters:
