@@ -12,7 +12,7 @@ import pytest
 import mx
 from mx_core.errors import ArgumentError, MXNetError
 from mx_kvstore.exchange import SUM, Exchange, parts_of, push, text_of
-from mx_kvstore_mpi.agreement import check_draws_nothing, differences, digest, of_optimizer, of_rates
+from mx_kvstore_mpi.agreement import check_draws_nothing, differences, digest, listed, of_optimizer, of_rates
 from mx_ndarray import NDArray
 from mx_train.optimizer.svrg import _SVRGOptimizer
 
@@ -198,6 +198,56 @@ def test_who_waits_for_what_is_told_before_the_deadline(start: Any, servers: str
     job.wait_for(rf"worker 1\] WARNING waits for \d+ s: barrier \(worker 0 waits: {pushes}", 1, 10.0)
     job.wait_for(r"refused \d PeerTimeoutError ", 1, 40.0)
     job.wait(40)
+
+
+ADDED = """
+import logging
+import mx
+import mx_kvstore_mpi.waiting
+
+logging.basicConfig(format="%(levelname)s %(message)s")
+mx_kvstore_mpi.waiting.WARN = 1.0
+store = mx.kv.create("dist_sync")
+old, new = mx.nd.zeros((4,)), mx.nd.zeros((4,))
+store.init("a", old)
+store.pushpull("a", mx.nd.ones((4,)), out=old)
+old.wait_to_read()
+try:
+    if store.rank == 1:
+        store.init("b", new)
+        store.pushpull("b", mx.nd.ones((4,)), out=new)
+        new.wait_to_read()
+    else:
+        store.pushpull("a", mx.nd.ones((4,)), out=old)
+        old.wait_to_read()
+except mx.MXNetError as error:
+    print("refused", store.rank, type(error).__name__, error)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("servers", "new", "more"),
+    [
+        ("0", "the first value of key 'b'", ""),
+        ("1", "the first call after init of key 'b'", "; server 0 serves"),
+    ],
+)
+def test_a_key_that_one_worker_adds_later_is_told_before_the_deadline(
+    start: Any, servers: str, new: str, more: str
+) -> None:
+    """It waits for the new key, and the other one for an old key."""
+    job = start(ADDED, 2, "-s", servers, "--deadline", "12")
+    old = "the push of key 'a'"
+    job.wait_for(rf"worker 0\] WARNING waits for \d+ s: {old} \(worker 1 waits: {new}{more}\)", 1, 40.0)
+    job.wait_for(rf"worker 1\] WARNING waits for \d+ s: {new} \(worker 0 waits: {old}{more}\)", 1, 10.0)
+    job.wait_for(r"refused \d PeerTimeoutError .*\(worker \d waits: the ", 1, 40.0)
+    job.wait(40)
+
+
+def test_of_many_keys_a_message_lists_the_first() -> None:
+    assert listed(["'a'", "'b'"]) == "key 'a', key 'b'"
+    assert listed([str(key) for key in range(161)]) == "key 0, key 1, key 2, key 3 and 157 more"
 
 
 @pytest.mark.long

@@ -21,6 +21,8 @@ Told = tuple[str, ...]
 
 #: before how many keys a worker has initialised
 _COUNT = "keys initialised: "
+#: keys that a message lists
+_MOST = 4
 #: attributes of optimizers that are compared otherwise, or say nothing of numbers
 _LEFT = {"param_dict", "sym_info"}
 
@@ -33,6 +35,12 @@ def digest(told: Told) -> int:
 def of_keys(count: int) -> str:
     """The detail that says how many keys a worker has initialised."""
     return f"{_COUNT}{count}"
+
+
+def listed(keys: Sequence[str]) -> str:
+    """Keys in a message, the first of many."""
+    more = f" and {len(keys) - _MOST} more" if len(keys) > _MOST else ""
+    return ", ".join(f"key {key}" for key in keys[:_MOST]) + more
 
 
 def _named(told: Told, keys: Sequence[str]) -> tuple[Told, list[str] | None]:

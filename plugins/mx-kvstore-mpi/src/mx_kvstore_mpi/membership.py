@@ -191,9 +191,9 @@ class Membership:
 
     # ---- the end ----
 
-    def leave(self, timeout: float) -> bool:
-        """Says that this process ends, and waits until all do; False if one was lost, or time ran out."""
-        self._status = "has ended its program"
+    def leave(self, timeout: float, status: str = "has ended its program") -> bool:
+        """Says that this process may end, and waits until all do; False if one was lost, or time ran out."""
+        self._status = status
         try:
             self._send({"status": self._status, "leaving": True})
         except OSError:

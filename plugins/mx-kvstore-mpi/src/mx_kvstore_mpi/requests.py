@@ -16,7 +16,7 @@ from mx_core.errors import MXNetError
 from mx_kvstore.arrays import Values
 from mx_kvstore.compression import Compression
 from mx_kvstore_mpi import messages
-from mx_kvstore_mpi.agreement import Told, compare, of_keys
+from mx_kvstore_mpi.agreement import Told, compare, listed, of_keys
 from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
 from mx_kvstore_mpi.messages import VALUE, Command, Head
 from mx_kvstore_mpi.outbox import Outbox, Sending, bytes_at_once
@@ -151,17 +151,25 @@ class Requests:
         """
         return self._steps.do(called, run)
 
-    def meet(self, called: str, details: Told = ()) -> None:
+    def meet(self, called: str, details: Told = (), new: int | None = None) -> None:
         """Waits until all workers have come to the same step with the same details and the same keys. Blocks.
+
+        Parameters
+        ----------
+        called : str
+        details : tuple of str
+        new : int, optional
+            From which key on those of this worker are compared, which waits are told to be for.
 
         Raises
         ------
         ProtocolError  another worker has come to another step, with other details or other keys
         """
         told = called, *details, of_keys(len(self._keys))
+        what = called if new is None else f"{called} of {listed(self._keys[new:])}"
         self.do(
             called,
-            lambda comms: compare(comms[1], lambda each: self.wait(each.Test, called), told, self._keys),
+            lambda comms: compare(comms[1], lambda each: self.wait(each.Test, what), told, self._keys),
         )
 
     def stop(self) -> None:

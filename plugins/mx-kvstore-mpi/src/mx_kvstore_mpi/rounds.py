@@ -265,7 +265,7 @@ class Rounds:
         if waited > self._waiter.timeout:
             raise PeerTimeoutError(
                 f"[KVStore] waited {self._waiter.timeout:g} s: {self._oldest()}, while other workers wait for "
-                "something else; all must push the same keys and call the same methods"
+                f"something else ({self._waiter.others()}); all must push the same keys and call the same methods"
             )
 
     def _differing(self, found: Found) -> Told:

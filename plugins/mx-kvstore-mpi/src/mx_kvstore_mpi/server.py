@@ -310,7 +310,7 @@ def serve(place: settings.Place) -> int:
     joined = world.World(place, make)
     assert joined.membership is not None
     try:
-        joined.membership.leave(float("inf"))  # a server ends when the last worker does
+        joined.membership.leave(float("inf"), "serves")  # it ends when the last worker does
         error = joined.fault.error
         if error is not None:
             print(f"mx: {error}", file=sys.stderr, flush=True)

@@ -92,7 +92,7 @@ class ServerStore(KVStore):
         """Waits until every worker has the same keys, if there are new ones."""
         keys = self._requests.keys
         if self._compared < keys:
-            self._requests.meet("the first call after init")
+            self._requests.meet("the first call after init", new=self._compared)
             self._compared = keys
 
     # ---- values ----
