@@ -149,6 +149,27 @@ def test_captured_steps(machine: Machine) -> None:
 
 
 @pytest.mark.long
+@needs_gluon
+@pytest.mark.timeout(600)
+def test_changes_between_captured_steps(machine: Machine) -> None:
+    machine.check("captured_changes", FAKE_CUDA_DELAY="100")
+
+
+@pytest.mark.long
+@needs_gluon
+@pytest.mark.timeout(600)
+def test_sequences_with_captured_steps(machine: Machine) -> None:
+    machine.check("captured_sequences", FAKE_CUDA_DELAY="100")
+
+
+@pytest.mark.slow
+@needs_gluon
+@pytest.mark.timeout(2000)
+def test_many_sequences_with_captured_steps(machine: Machine) -> None:
+    machine.check("captured_sequences", 1900, FAKE_CUDA_DELAY="100", CAPTURED_SEQUENCES="100")
+
+
+@pytest.mark.long
 @needs_graphs
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("switched", ["on", "off"])

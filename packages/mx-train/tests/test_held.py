@@ -13,8 +13,9 @@ import pytest
 
 from mx_ndarray import nd
 from mx_train.lr_scheduler import CosineScheduler
-from mx_train.optimizer import SGD, Optimizer, create
+from mx_train.optimizer import SGD, Optimizer, Updater, create
 from mx_train.optimizer.held import HeldNumbers
+from mx_train.optimizer.table import StateTable, arrays_of
 
 INDICES = [0, 3]
 
@@ -96,10 +97,13 @@ def test_another_version_of_the_parameters() -> None:
 
 
 def test_other_states_are_told() -> None:
-    tables: list[dict[int, Any]] = [{}]
+    tables = [StateTable()]
     known = Replayed(create("sgd"), states=lambda: tables[0])
     assert known() and not known.held.moved()
-    tables[0] = {}
+    tables[0] = StateTable()
+    assert known.held.arrays() is None and known.held.moved()
+    known.run()
+    tables[0][3] = None
     assert known.held.arrays() is None and known.held.moved()
     slow = Replayed(create("lamb"), states=lambda: tables[0])
     assert slow.held.arrays() is None and not slow.held.moved()
@@ -120,6 +124,42 @@ def test_rates_are_computed(name: str) -> None:
             optimizer.set_learning_rate(0.07)
             assert known()
         assert optimizer.num_update == (6 if optimizer.lr_scheduler else 9)
+
+
+def test_what_changes_a_table_of_states_is_counted() -> None:
+    table = StateTable({0: 1, 1: 2, 2: 3})
+    assert table.changes == 0
+    changes: list[Callable[[], object]] = [
+        lambda: table.__setitem__(0, 5), lambda: table.__delitem__(0), lambda: table.pop(1), table.popitem,
+        lambda: table.setdefault(7, 8), lambda: table.update({1: 1}), lambda: table.__ior__({2: 2}), table.clear,
+    ]  # fmt: skip
+    for i, change in enumerate(changes):
+        change()
+        assert table.changes == i + 1
+    updater = Updater(create("sgd"))
+    updater.states = {0: None}
+    assert isinstance(updater.states, StateTable) and isinstance(copy.deepcopy(updater).states, StateTable)
+    first, second, third = (nd.zeros((1,)) for _ in range(3))
+    found = arrays_of([first, (None, second), third, 5])
+    assert [*map(id, found)] == [*map(id, (first, second, third))]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_update_of_a_step_that_fails_does_not_count(known: bool) -> None:
+    """One that was counted, and one that has run; `num_update` may be another one than the counts."""
+    optimizer = create("adam")
+    replayed = Replayed(optimizer)
+    assert replayed()
+    optimizer.num_update = 7
+    if known:
+        assert replayed.held.arrays() is not None
+    else:
+        replayed.held.begins()
+        replayed.run()
+    replayed.held.failed()
+    assert optimizer.num_update == 7 and optimizer._index_update_count == dict.fromkeys(INDICES, 2)
+    replayed.run()
+    assert replayed() and optimizer._index_update_count == dict.fromkeys(INDICES, 4)
 
 
 def test_rates_of_another_kind_are_not_computed() -> None:

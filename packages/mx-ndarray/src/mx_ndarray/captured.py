@@ -24,20 +24,26 @@ class Held(Protocol):
         """
 
     def moved(self) -> bool:
-        """Asked when `arrays` has returned None: whether `update` would use other arrays than those of the graph.
+        """Whether the step would use other arrays than in the last run; asked when `arrays` has returned None.
 
-        Then the step runs once as it is, and is captured anew in the next call.
+        Then the step runs once as it is, and is captured anew in the next call. Asked before it is captured, too.
         """
 
+    def begins(self) -> None:
+        """Told before `update` runs."""
+
     def told(self, arrays: bytes) -> None:
-        """Gets what the arrays held when `update` has run for the graph."""
+        """Gets what the arrays held when `update` has run; nothing where it ran without a graph."""
+
+    def failed(self) -> None:
+        """Told when the step does not start after all: the update of the last `arrays` or `begins` does not count."""
 
 
 def captured_step(
     forward: Callable[..., Any],
     update: Callable[[], Any] | None = None,
     *,
-    weights: Sequence[NDArray] = (),
+    weights: Sequence[NDArray] | Callable[[], Sequence[NDArray]] = (),
     held: Held | None = None,
     ctx: Context | None = None,
 ) -> Callable[..., Any]:
@@ -54,9 +60,10 @@ def captured_step(
         None. It runs in the first two calls only, so it must do the same whatever the arrays hold.
     update : function without arguments, or None
         Runs before each start, and tells the numbers of this run: it pushes the same operations on the same arrays.
-    weights : sequence of NDArray
+    weights : sequence of NDArray, or function that gives it
         Those whose gradients `forward` computes, and other arrays on the device that the step shares with work between
-        its calls, such as running means: calls are ordered with what reads or writes them.
+        its calls, such as running means: calls are ordered with what reads or writes them. A function is asked when
+        the step has been captured.
     held : Held, optional
         Knows the numbers of a run without `update`.
     ctx : Context
@@ -70,6 +77,8 @@ def captured_step(
     Raises
     ------
     MXNetError  the device captures no steps, or is not there
+
+    A call that raises counts no update; the next one runs the step as it is, and the one after it captures it anew.
     """
     context = gpu() if ctx is None else ctx
     on_host = context.device_type.startswith("cpu")

@@ -34,10 +34,10 @@ class CapturedStep:
         Takes arrays on the GPU, as many as the step is called with; returns an array, a tuple or list of them, or None.
     update : function without arguments, or None
         What is run before each start, such as `lambda: trainer.step(batch_size)`.
-    weights : sequence of NDArray
+    weights : sequence of NDArray, or function that gives it
         Those whose gradients `forward` computes: a trainer that looks whether they are new finds them so. Also other
         arrays on the GPU that the step shares with work between its calls, such as running means: calls are ordered
-        with what reads or writes them.
+        with what reads or writes them. A function is asked when the step has been captured.
     held : object, or None
         Knows the numbers of `update` without running it, as `mx_ndarray.captured.Held` says.
     invoke : capsule `mx.invoke.v1`
@@ -56,13 +56,14 @@ class CapturedStep:
         forward: Callable[..., Any],
         update: Callable[[], Any] | None = None,
         *,
-        weights: Sequence[Any] = (),
+        weights: Sequence[Any] | Callable[[], Sequence[Any]] = (),
         held: Any = None,
         invoke: Any,
         ctx: Context | None = None,
     ) -> None:
         self._forward, self._update, self._held, self._invoke = forward, update, held, invoke
-        self._weights = list(weights)
+        self._find_weights = weights if callable(weights) else lambda: weights
+        self._weights: list[Any] = []
         self._context = gpu() if ctx is None else ctx
         if self._context.device_type != "gpu":
             raise ArgumentError(f"[CapturedStep] ctx: expected a GPU, got {self._context}")
@@ -101,17 +102,41 @@ class CapturedStep:
             return self._without_graph(inputs)
         if not graph.takes(inputs):
             self._check(inputs)  # returns where a shape was not known yet
+        known: bytes | None = b""
         if self._update is not None:
-            arrays = None if self._held is None else self._held.arrays()
-            if arrays is None:
-                if self._held is not None and self._held.moved():
-                    self._graph, self._ran = None, False
-                    return self._without_graph(inputs)
+            known = None if self._held is None else self._held.arrays()
+            if known is None and self._moved():
+                self._forget_graph()
+                return self._without_graph(inputs)
+        if known is None:
+            self._begins()
+        try:
+            if known is None:
                 self._tell_numbers()
-            elif arrays:
-                graph.tell_host_arrays(arrays)
-        graph.start(inputs)
+            elif known:
+                graph.tell_host_arrays(known)
+            graph.start(inputs)
+        except BaseException:
+            graph.abandon_numbers()
+            self._failed()
+            raise
         return self._results
+
+    def _forget_graph(self) -> None:
+        """The next call runs as the first one."""
+        self._graph, self._ran = None, False
+
+    def _moved(self) -> bool:
+        return self._held is not None and self._held.moved()
+
+    def _begins(self) -> None:
+        if self._held is not None:
+            self._held.begins()
+
+    def _failed(self) -> None:
+        self._forget_graph()
+        if self._update is not None and self._held is not None:
+            self._held.failed()
 
     def _check(self, inputs: tuple[Any, ...]) -> None:
         """Refuses inputs of other shapes or types than the first ones."""
@@ -125,14 +150,15 @@ class CapturedStep:
             self._inputs = [x.copyto(self._context) for x in inputs]
         else:
             self._check(inputs)
-            if self._ran:
-                self._capture()
-                self._graph.start(inputs)
-                return self._results
+            if self._ran and not self._moved():
+                return self._captured(inputs)
             for x, mine in zip(inputs, self._inputs, strict=True):
                 x.copyto(mine)
+        self._begins()
         results = self._forward(*self._inputs)
         self._push_update()
+        if self._held is not None:
+            self._held.told(b"")
         self._ran = True
         return results
 
@@ -140,10 +166,20 @@ class CapturedStep:
         if self._update is not None:
             self._update()
 
-    def _capture(self) -> None:
-        assert self._inputs is not None
+    def _captured(self, inputs: tuple[Any, ...]) -> Any:
         self._engine = engine = services.engine()
         engine.wait_for_all()
+        self._begins()
+        try:
+            self._capture(engine)
+            self._graph.start(inputs)
+        except BaseException:
+            self._failed()
+            raise
+        return self._results
+
+    def _capture(self, engine: Any) -> None:
+        assert self._inputs is not None
         graph = services.storage("gpu").captured_step(self._context.device_id, self._context)
         graph.begin(engine.capsule)
         try:
@@ -156,6 +192,7 @@ class CapturedStep:
         except BaseException:
             graph.abandon()
             raise
+        self._weights = list(self._find_weights())
         inputs = [x.handle for x in self._inputs]
         # what is pushed between starts may wait for other devices: each start is ordered with it by these arrays
         written = [y.handle for y in (*_listed(self._results), *self._weights)]
@@ -166,16 +203,13 @@ class CapturedStep:
 
     def _tell_numbers(self) -> None:
         graph = self._graph
+        services.engine().wait_for_all()  # what was pushed before is no part of the update
         graph.begin_numbers()
-        try:
-            for weight in self._weights:
-                weight._fresh_grad = True
-            self._push_update()
-            if graph.missing():
-                services.engine().wait_for_all()
-        except BaseException:
-            graph.abandon_numbers()
-            raise
+        for weight in self._weights:
+            weight._fresh_grad = True
+        self._push_update()
+        if graph.missing():
+            services.engine().wait_for_all()
         self._told()
 
     def _told(self) -> None:

@@ -27,7 +27,7 @@ RUN_ON_GPU = (
     "fused_attention", "recurrent_by_cudnn", "captured", "epilogues", "mixed_precision", "convolutions",
     "fused_convolutions", "normalizations", "detectors", "vision", "samplers", "arithmetic", "plans", "memory",
     "operators", "layers", "indices", "losses", "recurrent", "arrays", "user_kernels", "stores", "graphs",
-    "networks", "python_code",
+    "networks", "python_code", "captured_changes", "captured_sequences",
 )  # fmt: skip
 _FIRST, _LAST = ("stale", "never"), ("verified",)
 

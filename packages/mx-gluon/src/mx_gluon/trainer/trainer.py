@@ -18,6 +18,7 @@ from mx_core.files import atomic_write, read_bytes
 from mx_gluon.errors import RefusedError, StaleGradientError
 from mx_gluon.parameter import Parameter, ParameterDict
 from mx_gluon.parameter.collected import Collected, present
+from mx_gluon.trainer.captured import HeldByTrainer
 from mx_gluon.trainer.updates import Replicas, Work
 from mx_kvstore import KVStoreBase
 from mx_kvstore.factory import check
@@ -28,7 +29,10 @@ from mx_ndarray.several import first_stale, make_stale
 from mx_train import optimizer as opt
 from mx_train.module.optimization import runs_in, store_for
 from mx_train.optimizer import Optimizer, Updater
-from mx_train.optimizer.held import HeldNumbers
+from mx_train.optimizer.held_step import overrides
+
+#: what `step` calls
+_STEPS = ("step", "_update", "_apply", "_allreduce_grads")
 
 
 class Trainer:
@@ -305,7 +309,8 @@ class Trainer:
         -------
         callable
             Called with the arrays of a batch, on any device and always of the same shapes: `forward`, then
-            `step(batch_size)`. Rates and schedules are followed.
+            `step(batch_size)`. Rates and schedules are followed. Where parameters get other arrays or requests, or
+            states are replaced, the step is captured anew.
 
         Raises
         ------
@@ -323,12 +328,14 @@ class Trainer:
             raise RefusedError(
                 f"[Trainer] captured_step: expected parameters on {context}, got {self._contexts}"
             )
-        learned = [i for i, param in enumerate(self._params) if param.grad_req != "null"]
-        held = _Held(self, learned, batch_size)
+        held = HeldByTrainer(self, context, batch_size)
         return captured_step(
-            forward, lambda: self.step(batch_size), weights=[param.data(context) for param in self._params],
-            held=held, ctx=context,
-        )  # fmt: skip
+            forward, lambda: self.step(batch_size), weights=held.weights, held=held, ctx=context
+        )
+
+    def _steps_plainly(self) -> bool:
+        """Whether steps are those of this class, without a store."""
+        return self._kvstore is None and not overrides(self, Trainer, _STEPS)
 
     def allreduce_grads(self) -> None:
         """Sums gradients over contexts and workers, without an update: `update` does that; asynchronous.
@@ -520,22 +527,3 @@ def _columns(rows: list[tuple[int, NDArray, NDArray]]) -> Work:
         tuple(grad for _, grad, _ in rows),
         tuple(weight for _, _, weight in rows),
     )
-
-
-class _Held(HeldNumbers):
-    """What the steps of a trainer tell a captured step. Threads: as the trainer."""
-
-    def __init__(self, trainer: Trainer, indices: Sequence[int], batch_size: float) -> None:
-        super().__init__(
-            trainer._optimizer, indices, states=lambda: trainer._updaters[0].states, version=present,
-            rescale=lambda: trainer._scale / batch_size,
-        )  # fmt: skip
-        self._trainer = trainer
-        own = type(trainer)
-        self._is_plain = all(
-            getattr(own, name) is getattr(Trainer, name) for name in ("step", "_update", "_allreduce_grads")
-        )
-
-    def arrays(self) -> bytes | None:
-        """As HeldNumbers has them, where no class of the program and no store takes part."""
-        return super().arrays() if self._is_plain and self._trainer._kvstore is None else None

@@ -20,6 +20,7 @@ from mx_train.optimizer.arguments import unknown_arguments
 from mx_train.optimizer.counting import counted_if_done
 from mx_train.optimizer.fitting import check_form, check_names, names_of, names_of_dumped, same_form
 from mx_train.optimizer.states import Settings, dump_states, read_states
+from mx_train.optimizer.table import WithStates
 from mx_train.registry import Named
 
 if TYPE_CHECKING:
@@ -338,7 +339,7 @@ def create(name: str | Optimizer, **kwargs: Any) -> Optimizer:
     return Optimizer.create_optimizer(name, **kwargs)
 
 
-class Updater:
+class Updater(WithStates):
     """Applies an optimizer to weights by index and keeps their states; what a KVStore calls.
 
     Threads: one at a time.
@@ -346,7 +347,7 @@ class Updater:
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
-        self.states: dict[Index, State] = {}
+        self.states = {}
         self.states_synced: dict[Index, bool] = {}
         #: whether somebody sets the optimizer's `rescale_grad` before each update
         self.rescaled = False

@@ -37,8 +37,11 @@ class counted_if_done:
         """Nothing is left to do."""
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        if kind is None:
-            return
+        if kind is not None:
+            self.undo()
+
+    def undo(self) -> None:
+        """Takes back what was counted since it was made."""
         self._optimizer.num_update = self._num_update
         for values, table in zip(self._before, self._tables(), strict=True):
             for index, value in zip(self._indices, values, strict=True):

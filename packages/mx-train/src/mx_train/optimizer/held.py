@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mx_train.optimizer import together
+from mx_train.optimizer.counting import counted_if_done
 
 if TYPE_CHECKING:
     from mx_train.optimizer.base import Index, Optimizer
+    from mx_train.optimizer.table import StateTable
 
 _MULTIPLIERS = attrgetter("lr_mult", "wd_mult")
 
@@ -33,7 +35,8 @@ class HeldNumbers:
     rates by the count of updates. They are known while nothing of that changes. They are also known while the rate and
     the factor alone change, if the arrays of the last update that ran are those that are computed here.
 
-    An update whose numbers are known counts as taken. The counts reach the optimizer's table when somebody looks at it.
+    An update whose numbers are known counts as taken, unless `failed` says that it was not. The counts reach the
+    optimizer's table when somebody looks at it.
 
     Threads: one at a time, as the optimizer.
 
@@ -43,7 +46,7 @@ class HeldNumbers:
     indices : sequence
         Of the weights that each update updates.
     states : function without arguments, optional
-        The table of states that updates use; another one has other arrays.
+        The table of states that updates use; another one, or one that was changed, has other arrays.
     version : function without arguments, optional
         Gives another object when a factor of a parameter may have changed. Without it they are asked each time.
     rescale : function without arguments, optional
@@ -54,7 +57,7 @@ class HeldNumbers:
         self,
         optimizer: Optimizer,
         indices: Sequence[Index],
-        states: Callable[[], object] | None = None,
+        states: Callable[[], StateTable] | None = None,
         version: Callable[[], object] | None = None,
         rescale: Callable[[], float] | None = None,
     ) -> None:
@@ -69,7 +72,8 @@ class HeldNumbers:
         self._settings = attrgetter(*_settings_of(optimizer))
         # of the last update that ran for the graph
         self._used: Any = None
-        self._used_states: object = None
+        self._used_states: StateTable | None = None
+        self._changes = 0  # of these
         self._computes = False  # whether arrays are those that would be computed here
         self._arrays: np.ndarray[Any, Any] = np.zeros(0)  # what they hold
         self._places: np.ndarray[Any, Any] = np.zeros(0)  # where they hold the rates
@@ -81,6 +85,8 @@ class HeldNumbers:
         self._most = 0
         self._alike = False
         self._ahead = 0  # updates that the optimizer's table has not got yet
+        #: what `failed` goes back to: all counts, or that of the optimizer
+        self._before: counted_if_done | int = 0
 
     def arrays(self) -> bytes | None:
         """What the arrays of rates and decays hold, or nothing if that is as before; None if an update must run."""
@@ -103,16 +109,35 @@ class HeldNumbers:
             found = self._computed(*rate)
             self._rate = rate
         self._ahead += 1
+        self._before = optimizer.num_update
         optimizer.num_update = latest
         return found
 
     def moved(self) -> bool:
         """Whether an update would use other states than the last one that ran for the graph."""
-        return self._states is not None and self._states() is not self._used_states
+        if self._states is None:
+            return False
+        states = self._states()
+        return states is not self._used_states or states.changes != self._changes
+
+    def begins(self) -> None:
+        """Keeps the counts, before an update runs."""
+        self._before = counted_if_done(self._optimizer, self._indices)
+
+    def failed(self) -> None:
+        """The update that `arrays` has counted, or that has run since `begins`, does not count."""
+        if isinstance(self._before, counted_if_done):
+            self._before.undo()
+            return
+        self._ahead -= 1
+        self._optimizer.num_update = self._before
+        self._rate = None  # nobody knows which one the graph has
 
     def told(self, arrays: bytes) -> None:
         """Gets what the arrays held of an update that has run: whether it is what would be computed here."""
-        self._used_states = None if self._states is None else self._states()
+        if self._states is not None:
+            self._used_states = self._states()
+            self._changes = self._used_states.changes
         if not self._declared:
             return
         optimizer = self._optimizer
