@@ -146,6 +146,7 @@ def cudnn(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-q", "-s", "tests/cudnn/plans.py", *session.posargs)
     session.run("python", "-m", "pytest", "-q", "-s", "tests/cudnn/compiled_plans.py", *session.posargs)
     session.run("python", "-m", "pytest", "-q", "-s", "tests/cudnn/recurrent_layers.py", *session.posargs)
+    session.run("python", "-m", "pytest", "-q", "-s", "tests/cudnn/attributes.py", *session.posargs)
 
 
 @nox.session

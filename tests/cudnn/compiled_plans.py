@@ -153,16 +153,21 @@ LENGTHS = ((512, 512), (77, 131), (1, 1000))
 
 
 @pytest.mark.timeout(3000)
+@pytest.mark.parametrize("stage", dnn_attention.Stage, ids=[stage.name for stage in dnn_attention.Stage])
 @pytest.mark.parametrize("architecture", [800, 900, 1000])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_plans_of_attention(dtype: str, architecture: int) -> None:
-    """In inference. The description is that of an H200 but for the architecture."""
+def test_plans_of_attention(dtype: str, architecture: int, stage: dnn_attention.Stage) -> None:
+    """In inference, in training, and the gradient. The description is that of an H200 but for the architecture."""
     described = json.dumps({**json.loads(GPU), "deviceVer": architecture})
-    most = 0
+    most, scores = 0, 1.0
     for heads, depth in HEADS:
         for queries, keys in LENGTHS:
             extents = (8, heads, queries, keys, depth, depth)
-            what = dnn_attention.Signature(dtypes.code(dtype), extents, depth**-0.5)
-            most = max(most, what.plan(None, described).workspace)
-    count = len(HEADS) * len(LENGTHS)
-    print(f"\nattention {dtype} sm_{architecture // 10}: {count} plans, workspace at most {most} bytes")
+            what = dnn_attention.Signature(dtypes.code(dtype), extents, depth**-0.5, stage)
+            workspace = what.plan(None, described).workspace
+            if workspace > most:
+                most, scores = workspace, workspace / what.bytes_of_scores
+    print(
+        f"\nattention {stage.name} {dtype} sm_{architecture // 10}: {len(HEADS) * len(LENGTHS)} plans, "
+        f"workspace at most {most} bytes, {scores:.2f} of the scores"
+    )

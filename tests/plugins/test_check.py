@@ -65,6 +65,8 @@ def test_every_plugin_of_the_project_passes(name: str) -> None:
         ("_fused_Convolution", {"weight", "residual"}),
         ("_fused_FullyConnected", {"weight", "bias"}),
         ("_fused_attention", {"query", "key", "value"}),
+        ("_fused_attention_training", {"query", "key", "value"}),
+        ("_fused_attention_gradient", {"out_grad", "output", "statistics"}),
         ("_fused_log_softmax_pick", {"data", "label"}),
         ("_fused_log_softmax_pick_gradient", {"label", "probabilities"}),
         ("_onednn_pack_weight", {"weight"}),

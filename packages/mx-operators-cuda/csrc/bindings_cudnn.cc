@@ -65,11 +65,15 @@ std::shared_ptr<NormPlan> make_norm(int mode, bool gradient, std::pair<int32_t, 
   return planned<NormPlan>(what, workspace, false, gpu, properties);
 }
 
-std::shared_ptr<AttentionPlan> make_attention(int32_t dtype, const std::array<int64_t, 6>& extents, float scale,
-                                              size_t workspace, std::optional<int32_t> gpu,
+std::shared_ptr<AttentionPlan> make_attention(int stage, int32_t dtype, const std::array<int64_t, 6>& extents,
+                                              float scale, size_t workspace, std::optional<int32_t> gpu,
                                               const std::string& properties) {
+  if (stage < dnn::Attention::kInference || stage > dnn::Attention::kGradient) {
+    throw Error(MX_ERROR_VALUE, "[AttentionPlan] stage: expected 0 to 2, got " + std::to_string(stage));
+  }
   const auto [batch, heads, queries, keys, depth, width] = extents;
-  const dnn::Attention what{dtype, batch, heads, queries, keys, depth, width, scale};
+  const dnn::Attention what{static_cast<dnn::Attention::Stage>(stage), dtype, batch, heads, queries, keys, depth,
+                            width, scale};
   return planned<AttentionPlan>(what, workspace, false, gpu, properties);
 }
 
@@ -124,8 +128,8 @@ void bind_cudnn(py::module_& module) {
            py::arg("workspace"), py::arg("gpu"), py::arg("properties") = "");
   py::class_<AttentionPlan, GraphPlan, std::shared_ptr<AttentionPlan>>(module, "AttentionPlan", py::module_local())
       .def("__init__", mx::init(&make_attention), py::detail::is_new_style_constructor(), py::kw_only(),
-           py::arg("dtype"), py::arg("extents"), py::arg("scale"), py::arg("workspace"), py::arg("gpu"),
-           py::arg("properties") = "");
+           py::arg("stage"), py::arg("dtype"), py::arg("extents"), py::arg("scale"), py::arg("workspace"),
+           py::arg("gpu"), py::arg("properties") = "");
   py::class_<RnnPlan, LibraryPlan, std::shared_ptr<RnnPlan>>(module, "RnnPlan", py::module_local())
       .def("__init__", mx::init(&make_rnn), py::detail::is_new_style_constructor(), py::kw_only(), py::arg("cell"),
            py::arg("gradient"), py::arg("dtype"), py::arg("both"), py::arg("shows"), py::arg("extents"),

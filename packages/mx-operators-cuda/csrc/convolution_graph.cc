@@ -72,17 +72,9 @@ std::vector<Pointer> operations_of(const Convolution& what, Parts& parts) {
   int64_t between = kIdBetween;
   // Adds `other`, or keeps the positive part where it is null; `ends`: nothing follows.
   const auto follow = [&](int mode, const Descriptor* other, bool ends) {
-    const Descriptor& how_so = parts.keep(kPointwise)
-                                   .set_choice(kPointwiseMode, kPointwiseModeType, mode)
-                                   .set_choice(kPointwisePrecision, kDataTypeType, kFloat32)
-                                   .finalize();
     const Descriptor& result = ends ? parts.tensor(made_id, type, what.extents(), what.last)
                                     : parts.between(++between, what.extents(), what.last);
-    Descriptor& made = parts.keep(kPointwiseOperation);
-    operations.push_back(made.get());
-    made.set(kPointwiseDescriptor, how_so).set(kPointwiseX, *last).set(kPointwiseY, result);
-    if (other != nullptr) made.set(kPointwiseB, *other);
-    made.finalize();
+    operations.push_back(parts.pointwise(mode, *last, other, result));
     last = &result;
   };
   if (what.bias) {

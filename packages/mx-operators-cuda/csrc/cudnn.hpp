@@ -36,8 +36,13 @@ enum Kind : int {  // cudnnBackendDescriptorType_t
   kGraph = 15,
   kVariantPack = 16,
   kTensor = 17,
+  kMatmul = 18,
+  kMatmulOperation = 19,
+  kReduction = 21,
+  kReductionOperation = 22,
   kNormOperation = 29,
   kNormBackOperation = 30,
+  kReshapeOperation = 31,
   kPointwise = 0,
   kProperties = 38,
   kAttentionOperation = 41,  // since 9.13.1
@@ -98,6 +103,16 @@ enum Attribute : int {  // cudnnBackendAttributeName_t
   kPackWorkspace = 1003,
   kEngineIndex = 1301,
   kEngineNumericalNotes = 1303,
+  kMatmulPrecision = 1500,
+  kMatmulA = 1520,
+  kMatmulB = 1521,
+  kMatmulC = 1522,
+  kMatmulDescriptor = 1523,
+  kReductionOperator = 1600,
+  kReductionPrecision = 1601,
+  kReductionX = 1610,
+  kReductionY = 1611,
+  kReductionDescriptor = 1612,
   kNormMode = 2000,
   kNormPhase = 2001,
   kNormX = 2002,
@@ -116,11 +131,14 @@ enum Attribute : int {  // cudnnBackendAttributeName_t
   kNormBackDscale = 2107,
   kNormBackDbias = 2108,
   kNormBackDx = 2109,
+  kReshapeX = 2200,
+  kReshapeY = 2201,
   kPropertiesText = 2702,
   kAttentionQuery = 2800,
   kAttentionKey = 2801,
   kAttentionValue = 2802,
   kAttentionOutput = 2803,
+  kAttentionStatistics = 2804,
   kAttentionScale = 2805,
 };
 
@@ -137,6 +155,7 @@ enum Type : int {  // cudnnBackendAttributeType_t
   kNumericalNoteType = 11,
   kPointwiseModeType = 14,
   kDescriptor = 15,
+  kReductionOperatorType = 18,
   kChar = 24,
   kNormModeType = 27,
   kNormPhaseType = 28,
@@ -145,7 +164,8 @@ enum Type : int {  // cudnnBackendAttributeType_t
 enum : int { kFloat32 = 0, kFloat64 = 1, kFloat16 = 2, kBFloat16 = 9 };  // cudnnDataType_t
 enum : int { kCrossCorrelation = 1 };                                    // cudnnConvolutionMode_t
 enum : int { kTraining = 1 };                                            // cudnnBackendNormFwdPhase_t
-enum : int { kAdd = 0, kRelu = 100 };                                   // cudnnPointwiseMode_t
+enum : int { kAdd = 0, kMultiply = 1, kSubtract = 9, kExp = 13, kRelu = 100 };  // cudnnPointwiseMode_t
+enum : int { kSum = 0 };                                                 // cudnnReduceTensorOp_t
 enum : int { kModeFallback = 2, kModeA = 3 };                            // cudnnBackendHeurMode_t
 enum : int {                                                             // cudnnBackendNumericalNote_t
   kTensorCore = 0,

@@ -56,8 +56,13 @@ const Descriptor& Parts::tensor(int64_t id, int type, const std::vector<int64_t>
 }
 
 const Descriptor& Parts::between(int64_t id, const std::vector<int64_t>& extents, bool last) {
+  return between(id, kFloat32, extents, strides_of(extents, last));
+}
+
+const Descriptor& Parts::between(int64_t id, int type, const std::vector<int64_t>& extents,
+                                 const std::vector<int64_t>& strides) {
   constexpr bool yes = true;
-  return described(id, kFloat32, extents, strides_of(extents, last)).set(kTensorVirtual, kBool, 1, &yes).finalize();
+  return described(id, type, extents, strides).set(kTensorVirtual, kBool, 1, &yes).finalize();
 }
 
 const Descriptor& Parts::constant(int64_t id, float value, size_t axes) {
@@ -66,6 +71,45 @@ const Descriptor& Parts::constant(int64_t id, float value, size_t axes) {
   constants_.push_back(value);
   const std::vector<int64_t> ones(axes, 1);
   return described(id, kFloat32, ones, ones).set(kTensorByValue, kBool, 1, &yes).finalize();
+}
+
+Pointer Parts::pointwise(int mode, const Descriptor& x, const Descriptor* b, const Descriptor& y) {
+  const Descriptor& how = keep(kPointwise)
+                              .set_choice(kPointwiseMode, kPointwiseModeType, mode)
+                              .set_choice(kPointwisePrecision, kDataTypeType, kFloat32)
+                              .finalize();
+  Descriptor& made = keep(kPointwiseOperation);
+  made.set(kPointwiseDescriptor, how).set(kPointwiseX, x).set(kPointwiseY, y);
+  if (b != nullptr) made.set(kPointwiseB, *b);
+  return made.finalize().get();
+}
+
+Pointer Parts::matmul(const Descriptor& a, const Descriptor& b, const Descriptor& c) {
+  const Descriptor& how = keep(kMatmul).set_choice(kMatmulPrecision, kDataTypeType, kFloat32).finalize();
+  return keep(kMatmulOperation)
+      .set(kMatmulDescriptor, how)
+      .set(kMatmulA, a)
+      .set(kMatmulB, b)
+      .set(kMatmulC, c)
+      .finalize()
+      .get();
+}
+
+Pointer Parts::sum(const Descriptor& x, const Descriptor& y) {
+  const Descriptor& how = keep(kReduction)
+                              .set_choice(kReductionOperator, kReductionOperatorType, kSum)
+                              .set_choice(kReductionPrecision, kDataTypeType, kFloat32)
+                              .finalize();
+  return keep(kReductionOperation)
+      .set(kReductionDescriptor, how)
+      .set(kReductionX, x)
+      .set(kReductionY, y)
+      .finalize()
+      .get();
+}
+
+Pointer Parts::reshape(const Descriptor& x, const Descriptor& y) {
+  return keep(kReshapeOperation).set(kReshapeX, x).set(kReshapeY, y).finalize().get();
 }
 
 GraphPlan::GraphPlan(const std::string& where, int32_t dtype, const Choice& choice, const Gpu* gpu,

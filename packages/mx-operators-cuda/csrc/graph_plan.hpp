@@ -39,10 +39,21 @@ class Parts {
   const Descriptor& tensor(int64_t id, int type, const std::vector<int64_t>& extents, bool last);
   const Descriptor& tensor(int64_t id, int type, const std::vector<int64_t>& extents,
                            const std::vector<int64_t>& strides);
-  // One between two operations, in float32.
+  // One between two operations; in float32 where no type is given.
   const Descriptor& between(int64_t id, const std::vector<int64_t>& extents, bool last);
+  const Descriptor& between(int64_t id, int type, const std::vector<int64_t>& extents,
+                            const std::vector<int64_t>& strides);
   // A number that all runs get, with as many axes as the tensors have.
   const Descriptor& constant(int64_t id, float value, size_t axes);
+
+  // Operations, in float32.  y = x `mode` b, or `mode` of x where b is null.
+  Pointer pointwise(int mode, const Descriptor& x, const Descriptor* b, const Descriptor& y);
+  // c = a * b for all but the last two axes.
+  Pointer matmul(const Descriptor& a, const Descriptor& b, const Descriptor& c);
+  // Sums of x along the axes in which y has the extent 1.
+  Pointer sum(const Descriptor& x, const Descriptor& y);
+  // The elements of x with the strides, or the type, of y.
+  Pointer reshape(const Descriptor& x, const Descriptor& y);
 
   const std::vector<int64_t>& ids() const noexcept { return ids_; }
   // Those of the numbers.

@@ -126,6 +126,7 @@ class AttentionPlan(GraphPlan):
     def __init__(
         self,
         *,
+        stage: int,
         dtype: int,
         extents: tuple[int, int, int, int, int, int],
         scale: float,

@@ -1,53 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0
-"""softmax(scale · query keyᵀ) value in inference as one graph of cuDNN, in 16 bits, whose scores stay on the chip."""
+"""softmax(scale · query keyᵀ) value and its gradient as graphs of cuDNN, in 16 bits, whose scores stay on the chip."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
-from mx_core import expression as X
-from mx_core.expression import Opcode
-from mx_operators_cuda import cudnn, folds
-from mx_operators_cuda.folds import Operand, Rows
-from mx_operators_cuda.launch import Kind, Launch, Library, Parameter, Product, make_plan
+from mx_operators_cuda import attention_steps, cudnn
+from mx_operators_cuda.attention_steps import Attention
+from mx_operators_cuda.launch import Kind, Library, Parameter, make_plan
 
 if TYPE_CHECKING:
     from mx_core.kernels import KernelCall
 
 #: the first version that has this as one operation
 SINCE = (9, 13, 1)
+#: the first version whose gradient takes any number of rows of the key
+TRAINS_SINCE = (9, 15, 1)
 #: cuDNN has plans for float32, too, which round it to TensorFloat-32
 _NARROW = frozenset(dtypes.code(n) for n in ("float16", "bfloat16"))
 #: bytes of which a workspace begins at a multiple
 ALIGNMENT = 256
-#: bytes of workspace at most: none of the plans for common extents needs more than 256
+#: bytes of workspace at most, besides a gradient's scores: none of the plans for common extents needs more than 256
 WORKSPACE = 16 << 20
 
 
+class Stage(IntEnum):
+    """What is made; the numbers of `csrc/attention_graph.hpp`."""
+
+    INFERENCE = 0  #: the output
+    TRAINING = 1  #: the output, and the statistics that the gradient reads
+    GRADIENT = 2  #: the gradients of query, key and value
+
+
 @dataclass(frozen=True)
-class Signature:
+class Signature(Attention):
     """All that a plan of cuDNN depends on but the GPU.
 
     Parameters
     ----------
-    code : int
-        Type code of all tensors.
-    extents : (int, int, int, int, int, int)
-        Examples, heads, rows of the query, and of key and value; elements of a head in query and key, and in value.
-    scale : float
-        Of the scores.
+    stage : Stage
     """
 
-    code: int
-    extents: tuple[int, int, int, int, int, int]
-    scale: float
+    stage: Stage = Stage.INFERENCE
 
     @property
     def called(self) -> str:
         """What it computes, for messages."""
-        return "attention"
+        return "attention" if self.stage is not Stage.GRADIENT else "the gradient of an attention"
+
+    @property
+    def most_workspace(self) -> int:
+        """Bytes: a gradient keeps those of the scores, in blocks of rows."""
+        batch, heads, queries, keys = self.extents[:4]
+        scores = batch * heads * -(-queries // 128) * -(-keys // 128) * 128 * 128 * dtypes.itemsize(self.code)
+        return WORKSPACE + (scores if self.stage is Stage.GRADIENT else 0)
 
     def plan(self, gpu: int | None, properties: str = "") -> Any:
         """cuDNN's plan for a GPU, or for one that `properties` describe; such a plan is not run.
@@ -60,20 +69,23 @@ class Signature:
         from mx_operators_cuda import _native
 
         return _native.AttentionPlan(
+            stage=int(self.stage),
             dtype=self.code,
             extents=self.extents,
             scale=self.scale,
-            workspace=WORKSPACE,
+            workspace=self.most_workspace,
             gpu=gpu,
             properties=properties,
         )
 
 
-def signature(call: KernelCall) -> Signature | None:
+def signature(call: KernelCall, stage: Stage = Stage.INFERENCE) -> Signature | None:
     """What cuDNN is asked for, or None for what it is not: wider types, or nothing to compute."""
     p: Any = call.params
-    specs = (*call.inputs, *call.outputs)
-    query, _, value = call.inputs
+    names = (*call.op.inputs(p), *call.op.outputs(p))
+    named = dict(zip(names, (*call.inputs, *call.outputs), strict=True))
+    specs = [spec for name, spec in named.items() if name != "statistics"]
+    query, value = named["query"], named["value"]
     if {spec.dtype for spec in specs} - _NARROW or len({spec.dtype for spec in specs}) != 1:
         return None
     if any(spec.layout or 0 in spec.shape for spec in specs):
@@ -81,8 +93,10 @@ def signature(call: KernelCall) -> Signature | None:
     (batch, queries, depth), (_, keys, width) = query.shape, value.shape
     if depth % p.heads or width % p.heads:
         return None
+    if stage is Stage.GRADIENT and queries == keys == 1:  # NVIDIA's frontend refuses it
+        return None
     extents = (batch, p.heads, queries, keys, depth // p.heads, width // p.heads)
-    return Signature(query.dtype, extents, float(p.scale))
+    return Signature(query.dtype, extents, float(p.scale), stage)
 
 
 def attend(call: KernelCall) -> Any:
@@ -91,52 +105,52 @@ def attend(call: KernelCall) -> Any:
     Declined where cuDNN has no plan, or has compiled many for other lengths: the graph then keeps the operators apart.
     """
     made = signature(call)
-    if made is None or not cudnn.installed() or cudnn.version() < SINCE:
+    if made is None:
+        return None
+    return _plan(call, made, attention_steps.forward(made), _places(3, 1))
+
+
+def attend_in_training(call: KernelCall) -> Any:
+    """query, key, value -> output, statistics; declined where `attend` is."""
+    made = signature(call, Stage.TRAINING)
+    if made is None:
+        return None
+    return _plan(call, made, attention_steps.forward(made, (Kind.OUTPUT, 1)), _places(3, 2))
+
+
+def backward(call: KernelCall) -> Any:
+    """out_grad, query, key, value, output, statistics -> gradients of query, key, value; declined like `attend`."""
+    made = signature(call, Stage.GRADIENT)
+    if made is None:
+        return None
+    steps, scratch = attention_steps.gradient(made)
+    sums: Parameter = (Kind.SCRATCH, len(scratch))
+    batch, heads, queries = made.extents[:3]
+    places = _places(6, 3)
+    places = (*places[1:5], places[0], *places[5:], sums)
+    return _plan(call, made, (steps, [*scratch, batch * heads * queries * 4]), places)
+
+
+def _places(inputs: int, outputs: int) -> tuple[Parameter, ...]:
+    return (*((Kind.INPUT, i) for i in range(inputs)), *((Kind.OUTPUT, o) for o in range(outputs)))
+
+
+def _plan(
+    call: KernelCall, made: Signature, own: attention_steps.Steps, places: tuple[Parameter, ...]
+) -> Any:
+    """cuDNN's plan; its workspace lies where our own steps, which run in its place, have scores."""
+    since = SINCE if made.stage is Stage.INFERENCE else TRAINS_SINCE
+    if not cudnn.installed() or cudnn.version() < since:
         return None
     heads, depth, width = made.extents[1], *made.extents[4:]
     layer = replace(made, extents=(0, heads, 0, 0, depth, width))
     plan = cudnn.planned_size(made, layer, call.context.device_id)
     if plan is None:
         return None
-    instead, scratch = _own(made)
-    places: tuple[Parameter, ...] = (*((Kind.INPUT, i) for i in range(3)), (Kind.OUTPUT, 0))
-    library = Library(plan, None, places, places[3:], (Kind.SCRATCH, len(scratch)), 0, len(instead))
+    instead, (scores, *rest) = own
+    results = tuple(place for place in places if place[0] is Kind.OUTPUT)
+    library = Library(plan, None, places, results, (Kind.SCRATCH, 0), 0, len(instead))
     return make_plan(
         call.op.name, call.context, call.inputs, call.outputs, [library, *instead],
-        scratch=[*scratch, plan.workspace + ALIGNMENT],
+        scratch=[max(scores, plan.workspace + ALIGNMENT), *rest],
     )  # fmt: skip
-
-
-def _own(what: Signature) -> tuple[list[Launch | Product], list[int]]:
-    """Scores by cuBLAS, their softmax, and its product with the values, for the runs that cuDNN does not serve."""
-    batch, heads, queries, keys, depth, width = what.extents
-    item, code = dtypes.itemsize(what.code), what.code
-    query, key, value, output = (Kind.INPUT, 0), (Kind.INPUT, 1), (Kind.INPUT, 2), (Kind.OUTPUT, 0)
-    square = queries * keys
-
-    def head(place: Parameter, width: int, i: int) -> Parameter:
-        return (place[0], place[1], i * width * item)
-
-    def scores(i: int) -> Parameter:
-        return (Kind.SCRATCH, 0, i * batch * square * item)
-
-    steps: list[Launch | Product] = [
-        Product(head(query, depth, i), head(key, depth, i), scores(i), code, (False, True), (queries, keys, depth),
-                (heads * depth, heads * depth, keys), (queries * heads * depth, keys * heads * depth, square), batch)
-        for i in range(heads)
-    ]  # fmt: skip
-    rows = Operand((Kind.SCRATCH, 0), code)
-    softmax, parts = folds.launches(
-        "attention_softmax", Rows.along((heads * batch * queries, keys), 1), [rows], [rows],
-        [[(Opcode.MAXIMUM, lambda x, k, n: x * what.scale)],
-         [(Opcode.ADD, lambda x, k, n, m: X.exp(x * what.scale - m))]],
-        lambda x, k, n, m, s: X.exp(x * what.scale - m) / s, scratch=1,
-    )  # fmt: skip
-    steps += softmax
-    steps += [
-        Product(scores(i), head(value, width, i), head(output, width, i), code, (False, False),
-                (queries, width, keys), (keys, heads * width, heads * width),
-                (square, keys * heads * width, queries * heads * width), batch)
-        for i in range(heads)
-    ]  # fmt: skip
-    return steps, [heads * batch * square * item, *parts]

@@ -260,6 +260,8 @@ CUDNN: tuple[tuple[str, str], ...] = (
     ("LayerNorm", "dnn_norms:layer_norm"),
     ("_backward_LayerNorm", "dnn_norms:backward_layer_norm"),
     ("_fused_attention", "dnn_attention:attend"),
+    ("_fused_attention_training", "dnn_attention:attend_in_training"),
+    ("_fused_attention_gradient", "dnn_attention:backward"),
     ("RNN", "dnn_rnn:rnn"),
     ("_backward_RNN", "dnn_rnn:backward_rnn"),
 )

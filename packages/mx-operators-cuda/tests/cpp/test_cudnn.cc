@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cstdlib>
+#include <set>
 #include <thread>
 
 #include "attention_graph.hpp"
@@ -120,13 +121,39 @@ void normalizations_are_planned() {
 void attention_is_planned() {
   const Gpu& gpu = Gpu::at(0);
   const Current current(gpu);
-  Attention what{MX_FLOAT16, 2, 3, 4, 5, 8, 16, 0.5f};
-  CHECK((AttentionPlan(what, kAny, &gpu, "").ids() == std::vector<int64_t>{1, 2, 3, 4}));
+  Attention what{Attention::kInference, MX_FLOAT16, 2, 3, 4, 5, 8, 16, 0.5f};
+  const auto ids = [&] {
+    const AttentionPlan made(what, kAny, &gpu, "");
+    return std::set<int64_t>(made.ids().begin(), made.ids().end());
+  };
+  CHECK((ids() == std::set<int64_t>{1, 2, 3, 4}));
   CHECK(AttentionPlan(what, kAny, nullptr, "{}").workspace() == 1000);
+  what.stage = Attention::kTraining;
+  CHECK((ids() == std::set<int64_t>{1, 2, 3, 4, 5}));
+  what.stage = Attention::kGradient;
+  CHECK((ids() == std::set<int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  ::setenv("FAKE_CUDNN_REFUSES", "graph", 1);
+  CHECK(has(refusal(ids), "[cuDNN gradient of an attention] no engine serves (of 0)"));
+  ::unsetenv("FAKE_CUDNN_REFUSES");
   what.heads = 0;
-  CHECK(has(refusal([&] { AttentionPlan(what, kAny, &gpu, ""); }), "[cuDNN attention] extents: expected above 0"));
-  what = {MX_FLOAT32, 2, 3, 4, 5, 8, 16, 0.5f};  // the stand-in has 16 bits alone
-  CHECK(has(refusal([&] { AttentionPlan(what, kAny, &gpu, ""); }), "[cuDNN attention]"));
+  CHECK(has(refusal(ids), "[cuDNN gradient of an attention] extents: expected above 0"));
+  what = {Attention::kInference, MX_FLOAT32, 2, 3, 4, 5, 8, 16, 0.5f};  // the stand-in has 16 bits alone
+  CHECK(has(refusal(ids), "[cuDNN attention]"));
+}
+
+// As cuDNN 9.19 does: an attribute of another kind, of another type, or of several values is refused when it is set.
+void attributes_are_checked() {
+  using namespace mx::cuda::dnn;
+  Descriptor tensor(kTensor, "test"), product(kMatmulOperation, "test");
+  const float number = 1;
+  CHECK(has(refusal([&] { tensor.set_number(kEngineIndex, 1); }), "no such attribute of this kind"));
+  CHECK(has(refusal([&] { tensor.set(kTensorId, kFloat, 1, &number); }), "ATTRIBUTE_TYPE (2010): type of an attribute"));
+  CHECK(has(refusal([&] { tensor.set(kTensorId, {1, 2}); }), "(2000): number of values"));
+  CHECK(has(refusal([&] { product.set(kMatmulA, tensor); }), "NOT_FINALIZED (2004): a descriptor as a value"));
+  Descriptor how(kMatmul, "test");
+  how.set_choice(kMatmulPrecision, kDataTypeType, kFloat32).finalize();
+  CHECK(has(refusal([&] { product.set(kMatmulA, how); }), "(2000): kind of a descriptor as a value"));
+  CHECK(has(refusal([&] { how.set_choice(kMatmulPrecision, kDataTypeType, kFloat32); }), "after it was finalized"));
 }
 
 Rnn layers() { return {Rnn::kTanh, false, MX_FLOAT32, false, true, 1, 1, 1, 1, 1}; }
@@ -390,6 +417,7 @@ int main() {
                       {"what is malformed is refused", what_is_malformed_is_refused},
                       {"normalizations are planned", normalizations_are_planned},
                       {"attention is planned", attention_is_planned},
+                      {"attributes are checked", attributes_are_checked},
                       {"recurrent layers are planned", recurrent_layers_are_planned},
                       {"recurrent layers run", recurrent_layers_run},
                       {"steps in its place", steps_in_its_place},

@@ -14,12 +14,19 @@ namespace fake {
 
 struct Attention {
   bool there = false;
-  Tensor q, k, v, o;
+  Tensor q, k, v, o, statistics;
+  bool trains = false;  // the statistics are written, too
   int64_t scale_id = 0;
 
-  std::vector<const Tensor*> tensors() const { return {&q, &k, &v, &o}; }
+  std::vector<const Tensor*> tensors() const {
+    std::vector<const Tensor*> all{&q, &k, &v, &o};
+    if (trains) all.push_back(&statistics);
+    return all;
+  }
   bool fits() const {
-    for (const Tensor* t : tensors()) {
+    const std::vector<int64_t> each_row{q.extents[0], q.extents[1], q.extents[2], 1};
+    if (trains && (statistics.type != kReal32 || statistics.extents != each_row)) return false;
+    for (const Tensor* t : {&q, &k, &v, &o}) {
       if (t->extents.size() != 4 || t->extents[0] != q.extents[0] || t->extents[1] != q.extents[1]) return false;
       if (t->type == kReal32 || t->type != q.type || t->strides[3] != 1) return false;
     }
@@ -45,6 +52,10 @@ struct Attention {
         most = std::max(most, score * scale);
       }
       for (double& power : powers) sum += power = std::exp(power - most);
+      if (trains) {
+        const auto& s = statistics.strides;
+        statistics.put(data(statistics.id), at[0] * s[0] + at[1] * s[1] + at[2] * s[2], most + std::log(sum));
+      }
       for (int64_t d = 0; d < o.extents[3]; ++d) {
         double made = 0;
         for (int64_t j = 0; j < keys; ++j) made += powers[static_cast<size_t>(j)] * value(v, at[0], at[1], j, d);
@@ -55,7 +66,7 @@ struct Attention {
 
   std::string text() const {
     return std::string("attention ") + (q.type == kReal16 ? "float16" : "bfloat16") + " q=" + q.text() +
-           " k=" + k.text() + " v=" + v.text() + " o=" + o.text();
+           " k=" + k.text() + " v=" + v.text() + " o=" + o.text() + (trains ? " statistics=" + statistics.text() : "");
   }
 };
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cuDNN for the fake driver: the part of its graph interface that is used here, and of that for recurrent layers.  A
-// descriptor is a table of attributes; what they may be is checked when it is finalized, and the tensors of a run when it
-// is executed.  Runs are computed by definition (`fake_convolution.hpp`, `fake_norm.hpp`, `fake_attention.hpp`,
-// `fake_rnn.hpp`), on the fake streams, and told to the file FAKE_CUDNN_LOG.
+// descriptor is a table of attributes, which are those of `fake_attributes.hpp`; what they may be is checked when it is
+// finalized, and the tensors of a run when it is executed.  Runs are computed by definition (`fake_convolution.hpp`,
+// `fake_norm.hpp`, `fake_attention.hpp`, `fake_graph.hpp`, `fake_rnn.hpp`), on the fake streams, and told to the file
+// FAKE_CUDNN_LOG.
 //
 // It names three engines: number 0 adds up in no fixed order, number 1 multiplies float32 in tensor cores, number 2
 // does neither.  FAKE_CUDNN_REFUSES lists what no engine has: "bias", "add", "y", "x", "w" (results), "norm", "epilogue",
-// "attention", "rnn" (whose parameters then lie in another order), "all".
+// "attention", "graph" (of products), "rnn" (whose parameters then lie in another order), "all".
 // FAKE_CUDNN_VERSION is its version, 91900.
 #include <cstdio>
 #include <cstdlib>
@@ -19,8 +20,10 @@
 #include <string>
 
 #include "fake_attention.hpp"
+#include "fake_attributes.hpp"
 #include "fake_convolution.hpp"
 #include "fake_cuda.hpp"
+#include "fake_graph.hpp"
 #include "fake_norm.hpp"
 #include "fake_rnn.hpp"
 
@@ -29,9 +32,11 @@ namespace {
 using fake::Attention;
 using fake::Convolution;
 using fake::Norm;
+using fake::Operation;
+using fake::OperationGraph;
 using fake::Tensor;
 
-enum : int { kOk = 0, kBadParameter = 2000, kNotFinalized = 2004, kUnsupported = 3000 };
+enum : int { kOk = 0, kBadParameter = 2000, kNotFinalized = 2004, kBadType = 2010, kUnsupported = 3000 };
 enum : int {
   kEngine = 2,
   kConfig = 3,
@@ -44,12 +49,16 @@ enum : int {
   kGraph = 15,
   kPack = 16,
   kTensor = 17,
+  kMatmul = 18,
+  kMatmulOperation = 19,
+  kReduction = 21,
+  kReductionOperation = 22,
   kNorm = 29,
   kNormGradient = 30,
+  kReshape = 31,
   kProperties = 38,
   kAttention = 41,
 };
-enum : int { kBool = 2, kInt64 = 3, kFloat = 4, kVoidPointer = 6, kNumericalNote = 11, kDescriptorType = 15 };
 constexpr size_t kWorkspace = 1000;
 
 thread_local std::string message;
@@ -61,8 +70,8 @@ int refuse(int status, const std::string& why) {
 
 size_t width(int type) {
   switch (type) {
-    case 0: case kInt64: case kVoidPointer: case kDescriptorType: return 8;
-    case kBool: case 24: return 1;
+    case fake::kHandleType: case fake::kInt64Type: case fake::kPointerType: case fake::kDescriptorType: return 8;
+    case fake::kBoolType: case fake::kCharType: return 1;
     default: return 4;
   }
 }
@@ -82,11 +91,13 @@ struct Descriptor {
   // in place of a convolution
   Norm norm{};
   Attention attention{};
+  OperationGraph graph{};  // of an operation: it alone
 
   void take(const Descriptor& other) {
     made = other.made;
     norm = other.norm;
     attention = other.attention;
+    graph = other.graph;
   }
 
   bool has(int attribute) const { return attributes.count(attribute) != 0; }
@@ -191,6 +202,11 @@ int finalize_attention(Descriptor& d) {
     if (!d.other(names[i]).finalized) return refuse(kNotFinalized, "a tensor");
     *tensors[i] = tensor_of(d.other(names[i]));
   }
+  if (d.has(2804)) {
+    if (!d.other(2804).finalized) return refuse(kNotFinalized, "a tensor");
+    made.statistics = tensor_of(d.other(2804));
+    made.trains = true;
+  }
   const Descriptor& scale = d.other(2805);
   if (!scale.finalized || !scale.one<bool>(908)) return refuse(kBadParameter, "scale");
   made.scale_id = tensor_of(scale).id;
@@ -198,13 +214,60 @@ int finalize_attention(Descriptor& d) {
   return made.fits() ? kOk : refuse(kBadParameter, "extents of an attention do not fit together");
 }
 
+// An operation of a graph that begins with none of the above.
+int finalize_operation(Descriptor& d) {
+  Operation made;
+  int a = 751, b = 752, y = 753;
+  const Descriptor* how = nullptr;
+  if (d.kind == kMatmulOperation) {
+    made.kind = Operation::kMatmul;
+    a = 1520, b = 1521, y = 1522;
+    how = &d.other(1523);
+    if (how->one<int>(1500, -1) != fake::kReal32) return refuse(kUnsupported, "precision");
+  } else if (d.kind == kReductionOperation) {
+    made.kind = Operation::kSum;
+    a = 1610, b = -1, y = 1611;
+    how = &d.other(1612);
+    if (how->one<int>(1600, -1) != 0) return refuse(kUnsupported, "reduction");
+    if (how->one<int>(1601, -1) != fake::kReal32) return refuse(kUnsupported, "precision");
+  } else if (d.kind == kReshape) {
+    made.kind = Operation::kReshape;
+    a = 2200, b = -1, y = 2201;
+  } else {
+    how = &d.other(750);
+    made.mode = how->one<int>(0, -1);
+    if (how->one<int>(1, -1) != fake::kReal32) return refuse(kUnsupported, "precision");
+  }
+  if (how != nullptr && !how->finalized) return refuse(kNotFinalized, "how an operation is computed");
+  made.two = d.has(b);
+  if (made.kind == Operation::kMatmul && !made.two) return refuse(kBadParameter, "a product of one tensor");
+  for (const auto& [attribute, tensor] : {std::pair{a, &made.a}, std::pair{b, &made.b}, std::pair{y, &made.y}}) {
+    if (attribute == b && !made.two) continue;
+    if (!d.other(attribute).finalized) return refuse(kNotFinalized, "a tensor");
+    *tensor = tensor_of(d.other(attribute));
+  }
+  made.a_by_value = d.other(a).one<bool>(908);
+  made.b_by_value = made.two && d.other(b).one<bool>(908);
+  d.graph.operations = {made};
+  return kOk;
+}
+
 int finalize_graph(Descriptor& d) {
   const auto operations = d.all<Descriptor*>(801);
-  if (operations.empty() || operations.size() > 4) return refuse(kUnsupported, "operations");
+  if (operations.empty()) return refuse(kBadParameter, "no operations");
   for (const Descriptor* operation : operations) {
     if (!operation->finalized) return refuse(kNotFinalized, "an operation");
   }
   d.take(*operations[0]);
+  if (d.graph.there()) {
+    for (size_t i = 1; i < operations.size(); ++i) {
+      if (!operations[i]->graph.there()) return refuse(kUnsupported, "an operation among products");
+      d.graph.operations.push_back(operations[i]->graph.operations[0]);
+    }
+    const char* found = d.graph.refusal();
+    return found == nullptr ? kOk : refuse(kBadParameter, found);
+  }
+  if (operations.size() > 4) return refuse(kUnsupported, "operations");
   if (d.attention.there) return operations.size() == 1 ? kOk : refuse(kUnsupported, "operations after an attention");
   if (d.norm.mode >= 0) return operations.size() == 1 ? kOk : refuse(kUnsupported, "operations after a normalization");
   if (d.made.result == 0) return refuse(kUnsupported, "no convolution comes first");
@@ -234,6 +297,7 @@ bool engines_have(const Descriptor& d) {
   const Convolution& what = d.made;
   if (d.norm.mode >= 0) return !refused("all") && !refused("norm");
   if (d.attention.there) return !refused("all") && !refused("attention");
+  if (d.graph.there()) return !refused("all") && !refused("graph");
   const char result[2] = {what.result, '\0'};
   return !refused("all") && !refused(result) && !(what.biased && (refused("bias") || what.result != 'y')) &&
          !(what.beta != 0 && refused("add")) && !((what.relu || what.added) && refused("epilogue"));
@@ -245,6 +309,8 @@ int finalize(Descriptor& d) {
     case kForward: case kData: case kWeights: return finalize_convolution(d);
     case kNorm: case kNormGradient: return finalize_norm(d);
     case kAttention: return finalize_attention(d);
+    case kPointwiseOperation: case kMatmulOperation: case kReductionOperation: case kReshape:
+      return finalize_operation(d);
     case kGraph: return finalize_graph(d);
     case kHeuristics:
       if (!d.other(201).finalized) return refuse(kNotFinalized, "the graph");
@@ -266,15 +332,25 @@ struct Run {
   Convolution what;
   Norm norm;
   Attention attention;
+  OperationGraph graph;
   std::map<int64_t, unsigned long long> addresses;
   unsigned long long workspace;
-  float number = 0;  // epsilon, or the scale of scores
+  std::map<int64_t, float> numbers;  // of the host, by their ids
 
-  int64_t number_id() const { return attention.there ? attention.scale_id : norm.epsilon_id; }
+  std::set<int64_t> number_ids() const {
+    if (graph.there()) return graph.numbers();
+    const int64_t one = attention.there ? attention.scale_id : norm.epsilon_id;
+    return one == 0 ? std::set<int64_t>{} : std::set<int64_t>{one};
+  }
+  float number() const { return numbers.empty() ? 0 : numbers.begin()->second; }
   std::vector<const Tensor*> tensors() const {
+    if (graph.there()) return graph.tensors();
     return attention.there ? attention.tensors() : norm.mode >= 0 ? norm.tensors() : what.tensors();
   }
-  std::string text() const { return attention.there ? attention.text() : norm.mode >= 0 ? norm.text() : what.text(); }
+  std::string text() const {
+    if (graph.there()) return graph.text();
+    return attention.there ? attention.text() : norm.mode >= 0 ? norm.text() : what.text();
+  }
 };
 
 void tell(const std::string& text) {
@@ -298,8 +374,12 @@ size_t cudnnGetVersion() {
   return given == nullptr ? 91900 : static_cast<size_t>(std::atoi(given));
 }
 const char* cudnnGetErrorString(int status) {
-  return status == kBadParameter ? "CUDNN_STATUS_BAD_PARAM" : status == kUnsupported ? "CUDNN_STATUS_NOT_SUPPORTED"
-                                                                                    : "CUDNN_STATUS_NOT_FINALIZED";
+  switch (status) {
+    case kBadParameter: return "CUDNN_STATUS_BAD_PARAM";
+    case kBadType: return "CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE";
+    case kUnsupported: return "CUDNN_STATUS_NOT_SUPPORTED";
+    default: return "CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED";
+  }
 }
 void cudnnGetLastErrorString(char* text, size_t bytes) {
   std::snprintf(text, bytes, "%s", message.c_str());
@@ -328,6 +408,19 @@ int cudnnBackendFinalize(Descriptor* descriptor) {
 }
 int cudnnBackendSetAttribute(Descriptor* d, int attribute, int type, int64_t count, const void* values) {
   if (d->finalized) return refuse(kBadParameter, "set after it was finalized");
+  const auto known = fake::attributes().find({d->kind, attribute});
+  if (known == fake::attributes().end()) return refuse(kBadParameter, "no such attribute of this kind of descriptor");
+  const fake::Attribute& may = known->second;
+  if (type != may.type) return refuse(kBadType, "type of an attribute");
+  if (count < 1 || count > may.most || values == nullptr) return refuse(kBadParameter, "number of values");
+  if (d->kind == kGraph && type == fake::kHandleType && *static_cast<void* const*>(values) == nullptr) {
+    return refuse(kBadParameter, "a handle that is null");
+  }
+  for (int64_t i = 0; type == fake::kDescriptorType && i < count; ++i) {
+    const auto* given = static_cast<const Descriptor* const*>(values)[i];
+    if (given == nullptr || !given->finalized) return refuse(kNotFinalized, "a descriptor as a value");
+    if (may.of >= 0 && given->kind != may.of) return refuse(kBadParameter, "kind of a descriptor as a value");
+  }
   d->attributes[attribute] = {type, count, std::string(static_cast<const char*>(values), width(type) * count)};
   return kOk;
 }
@@ -362,7 +455,7 @@ int cudnnBackendGetAttribute(const Descriptor* d, int attribute, int type, int64
     if (room > 0 && *count > 0) *static_cast<int*>(values) = d->engine == 0 ? 4 : 0;
     return kOk;
   }
-  if (d->kind == kPlan && attribute == 402 && d->finalized && type == kInt64) {
+  if (d->kind == kPlan && attribute == 402 && d->finalized && type == fake::kInt64Type) {
     *static_cast<int64_t*>(values) = kWorkspace;
     *count = 1;
     return kOk;
@@ -375,7 +468,7 @@ int cudnnBackendExecute(Handle* handle, const Descriptor* plan, const Descriptor
   if (!plan->finalized || !pack->finalized) return refuse(kNotFinalized, "plan or pack");
   const auto ids = pack->all<int64_t>(1000);
   const auto pointers = pack->all<unsigned long long>(1001);
-  auto* run = new Run{plan->made, plan->norm, plan->attention, {}, pack->one<unsigned long long>(1003)};
+  auto* run = new Run{plan->made, plan->norm, plan->attention, plan->graph, {}, pack->one<unsigned long long>(1003)};
   for (size_t i = 0; i < ids.size(); ++i) run->addresses[ids[i]] = pointers[i];
   const char* wrong = fake_owns(run->workspace, kWorkspace) == 0 || run->workspace % 256 != 0 ? "workspace" : nullptr;
   for (const Tensor* t : run->tensors()) {
@@ -389,12 +482,12 @@ int cudnnBackendExecute(Handle* handle, const Descriptor* plan, const Descriptor
     }
   }
   size_t given = ids.size();
-  if (run->number_id() != 0) {  // of the host, read now
-    const auto found = run->addresses.find(run->number_id());
+  for (const int64_t id : run->number_ids()) {  // of the host, read now
+    const auto found = run->addresses.find(id);
     if (found == run->addresses.end() || fake_owns(found->second, sizeof(float)) != 0) {
       wrong = "a number";
     } else {
-      run->number = *reinterpret_cast<const float*>(found->second);
+      run->numbers[id] = *reinterpret_cast<const float*>(found->second);
       --given;
     }
   }
@@ -408,10 +501,12 @@ int cudnnBackendExecute(Handle* handle, const Descriptor* plan, const Descriptor
     auto* mine = static_cast<Run*>(argument);
     std::memset(reinterpret_cast<void*>(mine->workspace & ~kFakeDeviceBit), 0x77, kWorkspace);
     const auto data = [&](int64_t id) { return reinterpret_cast<char*>(mine->addresses.at(id) & ~kFakeDeviceBit); };
-    if (mine->attention.there) {
-      mine->attention.compute(data, mine->number);
+    if (mine->graph.there()) {
+      mine->graph.compute(data, [&](int64_t id) { return mine->numbers.at(id); });
+    } else if (mine->attention.there) {
+      mine->attention.compute(data, mine->number());
     } else if (mine->norm.mode >= 0) {
-      mine->norm.compute(data, mine->number);
+      mine->norm.compute(data, mine->number());
     } else {
       mine->what.compute(data);
     }

@@ -63,6 +63,10 @@ def mx_register_graph_passes(registry: GraphPassRegistrar) -> None:
         "picked-softmax", "program", f"{here}.picked_softmax:fuse_picked_softmax",
         after=("cse-program",), before=("fuse",),
     )  # fmt: skip
+    registry.add(
+        "attention-training", "program", f"{here}.attention_training:fuse_attention_training",
+        after=("cse-program",), before=("fuse",),
+    )  # fmt: skip
     registry.add("fuse", "program", f"{here}.elementwise_fusion:fuse")
 
 

@@ -6,6 +6,7 @@ import pytest
 from mx_core import plugins
 from mx_core.testing.graph_pass import changes_samples
 from mx_symbol import sym
+from mx_symbol.graph.ir import counting_kernels
 from mx_symbol.passes.stages import trace
 
 IMAGE, ROWS = {"data": (2, 16, 9, 9)}, {"data": (32, 64)}
@@ -27,6 +28,12 @@ def low_dense(x):
 def recurrent(x):
     made = sym.RNN(x, sym.Variable("p"), sym.Variable("h"), state_size=4, num_layers=1, mode="gru")
     return sym.sum(made)
+
+
+def attention(x):
+    query, key, value = (sym.FullyConnected(x, num_hidden=8, flatten=False, no_bias=True) for _ in range(3))
+    scores = sym.softmax(sym.batch_dot(query, key, transpose_b=True))
+    return sym.MakeLoss(sym.batch_dot(scores, value))
 
 
 def twice(x):
@@ -80,6 +87,14 @@ CASES = {
         lambda x: sym.batch_dot(sym.softmax(sym.batch_dot(x, x, transpose_b=True)), x), {"data": (2, 8, 16)}, False,
         "batch_dot softmax batch_dot", "_fused_attention",
     ),
+    "attention-training": (
+        attention, {"data": (2, 8, 16)}, True,
+        "FullyConnected FullyConnected batch_dot softmax FullyConnected batch_dot MakeLoss _backward_MakeLoss "
+        "batch_dot batch_dot _backward_FullyConnected _backward_softmax batch_dot batch_dot "
+        "_backward_FullyConnected _backward_FullyConnected",
+        "FullyConnected FullyConnected FullyConnected _fused_attention_training MakeLoss _backward_MakeLoss "
+        "_fused_attention_gradient _backward_FullyConnected _backward_FullyConnected _backward_FullyConnected",
+    ),
     "pack-weights": (
         dense, ROWS, False, "_fused_FullyConnected", "_onednn_pack_weight* _fused_FullyConnected",
     ),
@@ -89,6 +104,10 @@ CASES = {
 }  # fmt: skip
 #: what must run before
 NEEDED = {"pack-weights": "layers,"}
+#: passes that make what only some processors, or other packages, have kernels for
+OF_KERNELS = ("attention", "attention-training", "layers", "bfloat16", "pack-weights", "pack-recurrent")
+#: of which devices it takes the kernels, where it is not the processor
+DEVICES = {"attention-training": ("gpu",)}
 
 
 def written(graph):
@@ -110,12 +129,15 @@ def test_every_pass_has_its_case():
 def test_before_and_after(name):
     make, shapes, is_train, before, after = CASES[name]
     net = make(sym.Variable("data"))
-    steps = [s for s in trace(net, shapes, is_train, passes=NEEDED.get(name, "") + name) if s.name == name]
+    with counting_kernels(*DEVICES.get(name, ())):
+        steps = [
+            s for s in trace(net, shapes, is_train, passes=NEEDED.get(name, "") + name) if s.name == name
+        ]
     if not steps:
         pytest.skip("not installed")
     (step,) = steps
-    if not step.changed and name in ("attention", "layers", "bfloat16", "pack-weights", "pack-recurrent"):
-        pytest.skip("this CPU has no kernel for what it makes")
+    if not step.changed and name in OF_KERNELS:
+        pytest.skip("there is no kernel for what it makes")
     assert (written(step.before), written(step.after)) == (before, after)
 
 

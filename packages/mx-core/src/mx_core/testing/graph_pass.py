@@ -62,7 +62,7 @@ def changes_samples(name: str) -> bool:
 def cases_of_passes(name: str, dtype: str = "float32") -> Iterator[Case]:
     """Applications of an operator that only graph passes make, found in the sample graphs.
 
-    Those of inference count, and where none has it those of training.
+    Those of inference count, and where none has it those of training; then those that the passes would make on a GPU.
 
     Parameters
     ----------
@@ -71,11 +71,14 @@ def cases_of_passes(name: str, dtype: str = "float32") -> Iterator[Case]:
     """
     seen: set[Any] = set()
     trace = import_module("mx_symbol.passes.stages").trace
-    for is_train in (False, True):
+    counting = import_module("mx_symbol.graph.ir").counting_kernels
+    for devices, is_train in (((), False), ((), True), (("gpu",), True)):
         if seen:
             return
         for sample in _samples():
-            for stage in trace(sample.symbol, sample.shapes, is_train):
+            with counting(*devices):
+                stages = list(trace(sample.symbol, sample.shapes, is_train))
+            for stage in stages:
                 for node in stage.after.find(name):
                     specs = [_as(stage.after.specs[entry], dtype) for entry in node.inputs]
                     outputs = [_as(stage.after.specs[entry], dtype) for entry in stage.after.outputs_of(node)]
@@ -127,6 +130,9 @@ def _samples() -> Iterator[_Sample]:
     scores = sym.softmax(sym.batch_dot(query, key, transpose_b=True) * 0.5, axis=-1)
     heads = {name: (2, 6, 8) for name in ("query", "key", "value")}
     yield _Sample(sym.batch_dot(scores, value, name="attention"), heads)
+    query, key, value = (sym.FullyConnected(data, num_hidden=8, flatten=False, name=f"{n}s") for n in heads)
+    scores = sym.softmax(sym.batch_dot(query, key, transpose_b=True) * 0.5, axis=-1)
+    yield _Sample(sym.batch_dot(scores, value, name="self_attention"), {"data": (2, 6, 8)})
     classes = sym.FullyConnected(data, num_hidden=6, name="classes")
     loss = sym.pick(sym.log_softmax(classes), sym.Variable("label"), name="loss")
     yield _Sample(loss, matrix)

@@ -8,6 +8,8 @@ with `replace` which entries they stand for; what is no longer needed is gone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
@@ -16,13 +18,29 @@ from mx_core.cached import cached_property
 from mx_core.context import Context
 from mx_core.errors import NoKernelError, PluginError
 from mx_core.graph import PREPARED
-from mx_core.kernels import Prepared, TensorSpec, prepare
+from mx_core.kernels import Prepared, TensorSpec, candidates, prepare
 from mx_core.operator import Operator, Params
 from mx_core.operator.distinct import distinct
 from mx_symbol import _core
 from mx_symbol._core import FlatGraph
 from mx_symbol.graph import Entry, Node, topological_order
 from mx_symbol.graph.facts import KEPT, facts_of
+
+#: devices whose kernels count in `has_kernel`, whatever they decline; none: those of the graph's own that take a node
+_counted: ContextVar[tuple[str, ...]] = ContextVar("mx_counted_devices", default=())
+
+
+@contextmanager
+def counting_kernels(*devices: str) -> Iterator[None]:
+    """Passes make what kernels of these devices are registered for, to look at: a check asks what there could be.
+
+    Threads: of the one that enters it alone.
+    """
+    token = _counted.set(devices)
+    try:
+        yield
+    finally:
+        _counted.reset(token)
 
 
 class Kernels:
@@ -191,6 +209,8 @@ class Graph:
         outputs: Sequence[TensorSpec],
     ) -> bool:
         """True where something faster than a reference would compute a node."""
+        if any(candidates(op, device) for device in _counted.get()):
+            return True
         found = self.kernels.get(op, params, inputs, outputs, self.context, self.is_train)
         return found is not None and found.variant != "reference"
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mx_core import dtypes
 from mx_core.operator import Operator, Params, opt
 from mx_core.operator.declaration import ReferenceContext
 from mx_symbol.graph import Entry, Node
@@ -56,6 +57,11 @@ class FusedAttention(Operator[FusedAttentionParam]):
 
 
 FUSED_ATTENTION = FusedAttention()
+#: what merges or splits axes, in a gradient, too
+_RESHAPES = ("Reshape", "_backward_reshape")
+_SCALES = ("_mul_scalar", "_div_scalar")
+CASTS = ("amp_cast", "Cast")
+_FLOAT32 = dtypes.code("float32")
 
 
 def fuse_attention(graph: Graph) -> Graph:
@@ -66,91 +72,153 @@ def fuse_attention(graph: Graph) -> Graph:
         if found is None:
             continue
         params: Any = FusedAttentionParam(heads=found.heads, scale=found.scale)
-        (made,) = graph.apply(FUSED_ATTENTION, found.inputs, node.name, params, node.attrs)
+        (made,), (end,) = (
+            graph.apply(FUSED_ATTENTION, found.inputs, node.name, params, node.attrs),
+            found.ends,
+        )
         specs = [graph.specs[e] for e in found.inputs], [graph.specs[made]]
-        if graph.specs[made] == graph.specs[found.end] and graph.has_kernel(FUSED_ATTENTION, params, *specs):
-            mapping[found.end] = made
+        if graph.specs[made] == graph.specs[end] and graph.has_kernel(FUSED_ATTENTION, params, *specs):
+            mapping[end] = made
     return graph.replace(mapping)
+
+
+class Scores(NamedTuple):
+    """The nodes before the last product: `between` are those from the softmax's input back to the product.
+
+    Where the softmax is computed in float32 of values in 16 bits, as in mixed precision, `between` has a cast, and
+    `cast` is the one behind the softmax.
+    """
+
+    product: Node
+    between: tuple[Node, ...]
+    softmax: Node
+    cast: Node | None
+    scale: float
 
 
 class _Attention(NamedTuple):
     """What one operator computes."""
 
-    inputs: tuple[Entry, Entry, Entry]
-    end: Entry
+    inputs: tuple[Entry, ...]
+    ends: tuple[Entry, ...]
     heads: int
     scale: float
 
 
 def _matched(graph: Graph, node: Node) -> _Attention | None:
     """The attention whose last product is a node."""
-    softmax = _made_by(graph, node.inputs[0], "softmax")
-    if softmax is None or _transposed_inputs(node) != (False, False):
+    if graph.only_reader(node.inputs[0]) is None or transposed_inputs(node) != (False, False):
+        return None
+    scores = scores_of(graph, node.inputs[0])
+    if scores is None:
+        return None
+    inputs, end = (*scores.product.inputs, node.inputs[1]), (Entry(node),)
+    if scores.cast is not None and _only_reader(graph, Entry(scores.softmax)) is None:
+        return None
+    if not plain(graph, inputs):
+        return None
+    return _Attention(*with_heads(graph, inputs, end), scores.scale)
+
+
+def scores_of(graph: Graph, chances: Entry) -> Scores | None:
+    """What makes the softmax of scaled products, if nothing else reads what is between."""
+    cast = chances.node if is_cast(chances.node) else None
+    softmax = chances.node if cast is None else cast.inputs[0].node
+    if softmax.op is None or softmax.op.name != "softmax":
         return None
     p: Any = softmax.params
     entry = softmax.inputs[0]
     if p.axis not in (-1, len(graph.specs[entry].shape) - 1) or p.use_length or p.dtype is not None:
         return None
-    scale = 1 / (p.temperature or 1.0)
-    scaled = _made_by(graph, entry, "_mul_scalar", "_div_scalar")
-    if scaled is not None:
-        given: Any = scaled.params
-        factor = float(given.scalar)
-        if factor == 0:
-            return None
-        scale *= factor if scaled.op is not None and scaled.op.name == "_mul_scalar" else 1 / factor
-        entry = scaled.inputs[0]
-    scores = _made_by(graph, entry, "batch_dot")
-    if scores is None or _transposed_inputs(scores) != (False, True):
+    if cast is not None and graph.specs[entry].dtype != _FLOAT32:
         return None
-    inputs = (scores.inputs[0], scores.inputs[1], node.inputs[1])
-    if any(len(graph.specs[e].shape) != 3 for e in inputs):
+    scale, between = 1 / (p.temperature or 1.0), list[Node]()
+    while (node := _made_by(graph, entry, *_SCALES, *CASTS)) is not None:
+        if not is_cast(node):
+            given: Any = node.params
+            factor = float(given.scalar)
+            if factor == 0:
+                return None
+            scale *= factor if node.op is not None and node.op.name == "_mul_scalar" else 1 / factor
+        between.append(node)
+        entry = node.inputs[0]
+    casts = [node for node in between if is_cast(node)]
+    product = _made_by(graph, entry, "batch_dot")
+    if product is None or transposed_inputs(product) != (False, True) or len(casts) != int(cast is not None):
         return None
-    return _with_heads(graph, inputs, Entry(node), scale) or _Attention(inputs, Entry(node), 1, scale)
+    return Scores(product, tuple(between), softmax, cast, scale)
+
+
+def is_cast(node: Node) -> bool:
+    """Whether only the type changes."""
+    return node.op is not None and node.op.name in CASTS
+
+
+def plain(graph: Graph, inputs: Sequence[Entry]) -> bool:
+    """Whether query, key and value have three axes and one type."""
+    specs = [graph.specs[entry] for entry in inputs]
+    return all(len(spec.shape) == 3 for spec in specs) and len({spec.dtype for spec in specs}) == 1
+
+
+def readers_of(graph: Graph, entry: Entry) -> list[tuple[Node, int]] | None:
+    """What reads the elements of an entry, and at which input; None for an output of the graph."""
+    if entry in graph.head_set:
+        return None
+    return [(node, i) for node, i in graph.readers.get(entry, ()) if i not in node.facts.unread]
+
+
+def _only_reader(graph: Graph, entry: Entry) -> Node | None:
+    found = readers_of(graph, entry)
+    return found[0][0] if found is not None and len(found) == 1 else None
 
 
 def _made_by(graph: Graph, entry: Entry, *ops: str) -> Node | None:
     """The node of one of these operators that makes an entry for one reader alone."""
     node = entry.node
-    return node if node.op is not None and node.op.name in ops and graph.only_reader(entry) else None
+    made = node.op is not None and node.op.name in ops
+    return node if made and _only_reader(graph, entry) is not None else None
 
 
-def _transposed_inputs(node: Node) -> tuple[bool, bool]:
+def transposed_inputs(node: Node) -> tuple[bool, bool]:
+    """Of a batch_dot."""
     p: Any = node.params
     return p.transpose_a, p.transpose_b
 
 
-def _with_heads(
-    graph: Graph, inputs: tuple[Entry, Entry, Entry], end: Entry, scale: float
-) -> _Attention | None:
-    """The same on what heads are cut out of, if all inputs are such and the heads are joined after."""
-    cut = [_cut(graph, entry) for entry in inputs]
-    if None in cut or len({graph.specs[e].shape[0] for e in cut if e is not None}) != 1:
-        return None
-    query, key, value = (e for e in cut if e is not None)
-    rows, heads = graph.specs[query].shape[0], graph.specs[inputs[0]].shape[0] // graph.specs[query].shape[0]
-    joined = end
-    for name in ("Reshape", "transpose", "Reshape"):
-        reader = graph.only_reader(joined)
-        if reader is None or reader[0].op is None or reader[0].op.name != name:
+def with_heads(
+    graph: Graph, inputs: tuple[Entry, ...], ends: tuple[Entry, ...]
+) -> tuple[tuple[Entry, ...], tuple[Entry, ...], int]:
+    """Inputs, ends and heads of the same on what heads are cut out of, if all are such and are joined after."""
+    cut = [entry for entry in (_cut(graph, entry) for entry in inputs) if entry is not None]
+    examples = {graph.specs[entry].shape[0] for entry in cut}
+    if len(cut) != len(inputs) or len(examples) != 1:
+        return inputs, ends, 1
+    (rows,) = examples
+    heads = graph.specs[inputs[0]].shape[0] // rows
+    joined = [entry for entry in (_joined(graph, end, rows, heads) for end in ends) if entry is not None]
+    return (tuple(cut), tuple(joined), heads) if len(joined) == len(ends) else (inputs, ends, 1)
+
+
+def _joined(graph: Graph, entry: Entry, rows: int, heads: int) -> Entry | None:
+    """What makes (N, T, heads · depth) of the heads (N · heads, T, depth)."""
+    product, length, depth = graph.specs[entry].shape
+    for names in (_RESHAPES, ("transpose",), _RESHAPES):
+        reader = _only_reader(graph, entry)
+        if reader is None or reader.op is None or reader.op.name not in names:
             return None
-        joined = Entry(reader[0])
-        if name == "transpose" and not _swaps_heads(graph, reader[0], rows, heads):
+        entry = Entry(reader)
+        if reader.op.name == "transpose" and not _swaps_heads(graph, reader, rows, heads):
             return None
-    expected = (*graph.specs[query].shape[:2], graph.specs[value].shape[2])
-    return (
-        _Attention((query, key, value), joined, heads, scale)
-        if graph.specs[joined].shape == expected
-        else None
-    )
+    right = product == rows * heads and graph.specs[entry].shape == (rows, length, heads * depth)
+    return entry if right else None
 
 
 def _cut(graph: Graph, entry: Entry) -> Entry | None:
     """x (N, T, heads · depth), where an entry is x's heads as (N · heads, T, depth)."""
     nodes = []
-    for name in ("Reshape", "transpose", "Reshape"):
+    for names in (_RESHAPES, ("transpose",), _RESHAPES):
         node = entry.node
-        if node.op is None or node.op.name != name:
+        if node.op is None or node.op.name not in names:
             return None
         nodes.append(node)
         entry = node.inputs[0]
