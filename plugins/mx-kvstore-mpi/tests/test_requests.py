@@ -140,6 +140,30 @@ def test_the_first_layer_overtakes_slices_of_a_large_value(worker: Worker) -> No
     assert large.tolist() == [100 + index // 4 * 4 for index in range(22)]
 
 
+def test_mpi_is_asked_for_the_first_slice_of_each_value_only(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def ended(requests: Any) -> list[int]:
+        asked.append(len(requests))
+        return recorded_peers.ended(requests)
+
+    monkeypatch.setattr("mx_kvstore_mpi.messages.ended", ended)
+    values = [worker.push(number, 40, 0) for number in (0, 1)]
+    for sent in range(2, 20, 2):
+        worker.peer.wait_for(sent)
+        worker.peer.deliver(2)
+    worker.peer.wait_for(20)
+    assert len(worker.peer._expected) == 20 and max(asked) <= 2
+    for place in range(20):
+        worker.peer.answer(np.full(4, place, np.float32))
+    worker.peer.deliver(2)
+    for number in (0, 1):
+        assert worker.wait_for(number) is None
+        assert values[number].tolist() == [10 * number + index // 4 for index in range(40)]
+
+
 def test_what_is_pushed_only_is_done_when_all_slices_are_sent(worker: Worker) -> None:
     worker.push(0, 6, 0, Command.PUSH_ONLY)
     worker.peer.wait_for(2)

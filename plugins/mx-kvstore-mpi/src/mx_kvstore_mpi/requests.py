@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -100,9 +101,11 @@ class Requests:
         self._boxes = [Outbox(bytes_at_once(step)) for _ in range(servers)]
         self._steps = Steps(waiter, self._wake)
         self._under_way: list[Request] = []
-        #: what MPI receives, and what each belongs to
+        #: by server and key, what comes from there: in the order in which it is expected, so that MPI is asked for the
+        #: first of each only, whose requests are these
+        self._lines: dict[tuple[int, int], deque[tuple[Any, Request]]] = {}
         self._arriving: list[Any] = []
-        self._expecting: list[Request] = []
+        self._expecting: list[tuple[int, int]] = []
         self._abandoned: list[Any] = []
         self._keys: list[str] = []
         self._stores = 0
@@ -276,8 +279,13 @@ class Requests:
     def _expect(self, comm: Any, request: Request, part: Part, elements: slice) -> None:
         """Has room for a slice that the server answers; it sends those of a key in their order."""
         room = _of(request.receive, part, elements).view(np.uint8)
-        self._arriving.append(comm.Irecv(room, self._workers + part.server, VALUE + request.number))
-        self._expecting.append(request)
+        place = part.server, request.number
+        arrival = comm.Irecv(room, self._workers + part.server, VALUE + request.number)
+        if place not in self._lines:
+            self._lines[place] = deque()
+            self._arriving.append(arrival)
+            self._expecting.append(place)
+        self._lines[place].append((arrival, request))
         request.unreceived += 1
 
     def _progress(self) -> bool:
@@ -286,9 +294,8 @@ class Requests:
         changed = any(moved)
         while arrived := sorted(messages.ended(self._arriving), reverse=True):  # MPI may give one each time
             changed = True
-            for place in arrived:
-                self._expecting.pop(place).unreceived -= 1
-                del self._arriving[place]
+            for at in arrived:
+                self._arrived(at)
         for request in [each for each in self._under_way if each.complete] if changed else ():
             with self._changed:
                 mine = request in self._under_way  # else the job has failed, and `_fail` has ended it
@@ -301,6 +308,18 @@ class Requests:
             return True
         with self._changed:
             return bool(self._steps.first or self._queue)
+
+    def _arrived(self, at: int) -> None:
+        """The first of a line is there, and perhaps more; MPI is asked for the next one from now on."""
+        place = self._expecting[at]
+        line = self._lines[place]
+        line.popleft()[1].unreceived -= 1
+        while line and line[0][0].Test():
+            line.popleft()[1].unreceived -= 1
+        if line:
+            self._arriving[at] = line[0][0]
+        else:
+            del self._lines[place], self._expecting[at], self._arriving[at]
 
     def wait(self, ready: Callable[[], bool], what: str, needs: Collection[int] | None = None) -> None:
         """For steps: waits, while requests go on and begin, on which other workers may wait; as `Waiter.until`."""
