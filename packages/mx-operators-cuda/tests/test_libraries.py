@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
 
-from mx_core.errors import MXNetError
+from mx_core.errors import MXNetError, NoKernelError, OutOfMemoryError
 from mx_operators_cuda import blas, cudnn, libraries
 
 
@@ -39,3 +40,31 @@ def test_what_doctor_says(monkeypatch: pytest.MonkeyPatch) -> None:
     assert libraries.absent("MX_CUDNN", "pip install it", old) == str(old)
     monkeypatch.setenv("MX_CUDNN", "/nowhere/libcudnn.so.9")
     assert libraries.absent("MX_CUDNN", "pip install it", missing) == str(missing)
+
+
+class _Signature:
+    """Of a plan that fails in some way, then is made."""
+
+    called = "a convolution"
+
+    def __init__(self, *failures: MXNetError) -> None:
+        self.failures = list(failures)
+
+    def plan(self, gpu: int | None) -> Any:
+        if self.failures:
+            raise self.failures.pop(0)
+        return self
+
+
+def test_what_passes_is_asked_again() -> None:
+    """Memory that is missing now, but not a graph that cuDNN does not have."""
+    signature = _Signature(OutOfMemoryError("none left"), MXNetError("it failed"))
+    for told in ("none left", "it failed"):
+        with pytest.warns(UserWarning, match=f"our own kernels serve a convolution, .* {told}"):
+            assert cudnn.planned(signature, 0) is None
+    assert cudnn.planned(signature, 0) is signature
+    assert cudnn.planned(signature, 0) is signature
+    unsupported = _Signature(NoKernelError("no engine serves"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [cudnn.planned(unsupported, 0), cudnn.planned(unsupported, 0)] == [None, None]

@@ -51,17 +51,26 @@ class Signature(Protocol):
         """
 
 
-@cache  # a plan that may still be run is never freed
 def planned(signature: Signature, gpu: int) -> Any:
-    """The plan, made once, or None where cuDNN has none; a warning tells where it failed."""
+    """The plan, made once, or None where cuDNN has none.
+
+    A warning tells where it failed, as without memory; it is asked again the next time.
+    """
     try:
-        return signature.plan(gpu)
-    except NoKernelError:
-        return None
+        return _kept(signature, gpu)
     except MXNetError as error:
         warnings.warn(
             f"our own kernels serve {signature.called}, because cuDNN failed: {error}", stacklevel=2
         )
+        return None
+
+
+@cache  # a plan that may still be run is never freed
+def _kept(signature: Signature, gpu: int) -> Any:
+    """The plan, or None where cuDNN has none: neither changes."""
+    try:
+        return signature.plan(gpu)
+    except NoKernelError:
         return None
 
 
