@@ -30,6 +30,7 @@ from mx_operators.nn.window import (
     checked_extents,
     geometry,
     out_extents,
+    window_of,
 )
 
 
@@ -87,7 +88,7 @@ class Im2col(Operator[WindowParam]):
         if data is None:
             return
         check_rank(p, data, s)
-        out = checked_extents(p, data, data[2:], s)
+        out = checked_extents(window_of(p), data, data[2:], s)
         rows = data[1] * prod(p.kernel) if data[1] >= 0 else -1
         s.assign("output", (data[0], rows, -1 if -1 in out else prod(out)))
 

@@ -21,10 +21,10 @@ from mx_operators.nn.base import at, pad_spatial, wide, windows
 from mx_operators.nn.window import (
     WindowParam,
     check_rank,
-    check_window,
     checked_extents,
     geometry,
     in_extents,
+    window_of,
 )
 
 LAYOUTS = ("NCW", "NCHW", "NCDHW", "NHWC", "NDHWC")
@@ -114,26 +114,26 @@ class Convolution(Biased[ConvolutionParam]):
 
         Backwards the batch size, and the extents of axes with a stride of 1.
         """
-        check_window(p, len(p.kernel), s)
-        if p.num_filter % p.num_group:
-            raise s.error(f"num_filter {p.num_filter} is not a multiple of num_group {p.num_group}")
+        window = window_of(p)
+        if window.problem:
+            raise s.error(window.problem)
+        filters, groups = p.num_filter, p.num_group
+        if filters % groups:
+            raise s.error(f"num_filter {filters} is not a multiple of num_group {groups}")
         data = s.get("data")
         if data is None:
             return
         check_rank(p, data, s)
         if not p.no_bias:
-            s.assign("bias", (p.num_filter,))
-        last = channels_last(p)
+            s.assign("bias", (filters,))
+        last = p.layout is not None and channels_last(p)
         c, spatial = (data[-1], data[1:-1]) if last else (data[1], data[2:])
-        if c >= 0 and (c % p.num_group or c == 0):
-            raise s.error(f"data: {c} channels do not divide into num_group {p.num_group} groups")
-        per_group = c // p.num_group if c >= 0 else -1
-        s.assign(
-            "weight", (p.num_filter, *p.kernel, per_group) if last else (p.num_filter, per_group, *p.kernel)
-        )
-        extents = checked_extents(p, data, spatial, s)
-        out = (data[0], *extents, p.num_filter) if last else (data[0], p.num_filter, *extents)
-        s.assign("output", out)
+        if c >= 0 and (c % groups or c == 0):
+            raise s.error(f"data: {c} channels do not divide into num_group {groups} groups")
+        per_group = c // groups if c >= 0 else -1
+        s.assign("weight", (filters, *p.kernel, per_group) if last else (filters, per_group, *p.kernel))
+        extents = checked_extents(window, data, spatial, s)
+        s.assign("output", (data[0], *extents, filters) if last else (data[0], filters, *extents))
         if -1 not in data:
             return
         known = s.ranked("output")

@@ -25,7 +25,7 @@ from mx_core.operator import (
     required,
 )
 from mx_operators.nn.base import wide
-from mx_operators.nn.window import WindowParam, check_window, checked_extents, geometry
+from mx_operators.nn.window import WindowParam, check_window, checked_extents, geometry, window_of
 from mx_operators.vision.base import image_shape
 
 
@@ -160,7 +160,7 @@ class _Deformable(Operator[DeformableConvolutionParam]):
             return
         if 0 in data[2:]:
             raise s.error(f"data: images of {data} are empty")
-        out = checked_extents(p, data, data[2:], s)
+        out = checked_extents(window_of(p), data, data[2:], s)
         points = p.num_deformable_group * p.kernel[0] * p.kernel[1]
         s.assign("offset", (data[0], 2 * points, *out))
         if "mask" in self.arguments:
