@@ -24,6 +24,7 @@ from mx_core.errors import (
 from mx_core.exits import refusal
 from mx_core.forks import first_use
 from mx_core.operator.declaration import ReferenceContext
+from mx_core.plugins.specs import direct
 from mx_core.signals import let_pass
 
 if TYPE_CHECKING:
@@ -286,7 +287,7 @@ def _made(spec: KernelSpec, call: KernelCall) -> Prepared | None:
     try:
         with first_use.block():
             try:
-                if spec.supports is not None and not spec.supports(call):
+                if spec.supports is not None and not direct(spec.supports)(call):
                     return None
                 return _planned(spec, call)
             except SystemExit as error:
@@ -308,7 +309,7 @@ def _made(spec: KernelSpec, call: KernelCall) -> Prepared | None:
 
 
 def _planned(spec: KernelSpec, call: KernelCall) -> Prepared | None:
-    made = spec.make(call)
+    made = direct(spec.make)(call)
     if made is None:
         return None
     name = _native.capsule_name(made)
