@@ -55,7 +55,8 @@ def prepare(
     """
     _, make, supports = next(kernel for kernel in ONEDNN_KERNELS if kernel[0] == op.name)
     call = KernelCall(op, p, specs(inputs), specs(outputs), cpu(0), is_train)
-    plan = resolve(qualified(make))(call) if resolve(qualified(supports))(call) else None
+    supported = supports is None or resolve(qualified(supports))(call)
+    plan = resolve(qualified(make))(call) if supported else None
     if plan is None and not BFLOAT16_KERNELS and any(a.dtype.name == "bfloat16" for a in inputs):
         return upcast.make(call) if upcast.supported(call) else None
     return plan

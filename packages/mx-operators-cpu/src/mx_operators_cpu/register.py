@@ -9,23 +9,23 @@ ONEDNN = 20  # kernels that run primitives of oneDNN, or their equals
 UPCAST = 15  # the same in float32 between casts
 VECTOR = 10  # loops for every element type
 
-#: operator, module:function, module:function that says whether the call is supported
-ONEDNN_KERNELS = (
-    ("Convolution", "convolution.convolution:convolution", "signature:native_floats"),
+#: operator, module:function, module:function that says whether the call is supported; None where native code does so
+ONEDNN_KERNELS: tuple[tuple[str, str, str | None], ...] = (
+    ("Convolution", "convolution.convolution:convolution", None),
     ("_fused_Convolution", "convolution.fused_layer:layer", "signature:float32_or_bfloat16"),
     ("_fused_FullyConnected", "convolution.fused_layer:layer", "signature:float32_or_bfloat16"),
     ("_onednn_pack_weight", "convolution.fused_layer:pack", "signature:float32_or_bfloat16"),
     ("_backward_Convolution", "convolution.convolution:convolution_backward", "signature:native_floats"),
-    ("Deconvolution", "convolution.convolution:deconvolution", "signature:native_floats"),
+    ("Deconvolution", "convolution.convolution:deconvolution", None),
     ("_backward_Deconvolution", "convolution.convolution:deconvolution_backward", "signature:native_floats"),
-    ("FullyConnected", "matmul.dense:fully_connected", "signature:native_floats"),
+    ("FullyConnected", "matmul.dense:fully_connected", None),
     ("_backward_FullyConnected", "matmul.dense:fully_connected_backward", "signature:native_floats"),
     ("dot", "matmul.dense:dot", "signature:native_floats"),
     ("batch_dot", "matmul.dense:batch_dot", "signature:native_floats"),
     ("_backward_dot", "matmul.dense:dot_backward", "signature:native_floats"),
     ("_linalg_gemm", "matmul.dense:gemm", "signature:native_floats"),
     ("_linalg_gemm2", "matmul.dense:gemm", "signature:native_floats"),
-    ("Pooling", "pooling:pooling", "pooling:supported"),
+    ("Pooling", "pooling:pooling", None),
     ("_backward_Pooling", "pooling:pooling_backward", "pooling:supported"),
     ("BatchNorm", "norm.norm:batch_norm", "signature:native_floats"),
     ("_backward_BatchNorm", "norm.norm:batch_norm_backward", "signature:native_floats"),
@@ -254,7 +254,8 @@ def qualified(name: str) -> str:
 def register_kernels(registry: Any) -> None:
     """Adds the kernels of single operators, and after oneDNN's the same between casts from and to 16-bit types."""
     for op, make, supports in ONEDNN_KERNELS:
-        registry.add(op, "cpu", "onednn", qualified(make), priority=ONEDNN, supports=qualified(supports))
+        says = None if supports is None else qualified(supports)
+        registry.add(op, "cpu", "onednn", qualified(make), priority=ONEDNN, supports=says)
         if not op.startswith("_onednn"):  # a layout of one type
             registry.add(
                 op,

@@ -41,7 +41,7 @@ def make(call: KernelCall) -> object:
     """The float32 kernel between casts, or None where there is none."""
     wide = replace(call, inputs=tuple(map(_wide, call.inputs)), outputs=tuple(map(_wide, call.outputs)))
     _, maker, supports = next(kernel for kernel in ONEDNN_KERNELS if kernel[0] == call.op.name)
-    if not target(qualified(supports))(wide):
+    if supports is not None and not target(qualified(supports))(wide):
         return None
     plan = target(qualified(maker))(wide)
     if plan is None:
