@@ -86,7 +86,7 @@ std::string describe(Status status) {
 
 void check(Status status, const std::string& where, const char* what) {
   if (status == kOk) return;
-  throw Error(unsupported(status) ? MX_ERROR_UNSUPPORTED : MX_ERROR,
+  throw Error(unsupported(status) ? MX_ERROR_UNSUPPORTED : exhausted(status) ? MX_ERROR_MEMORY : MX_ERROR,
               "[" + where + "] " + what + ": " + describe(status));
 }
 

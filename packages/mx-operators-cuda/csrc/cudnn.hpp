@@ -22,6 +22,7 @@ using Pointer = struct DescriptorTag*;  // cudnnBackendDescriptor_t
 
 enum : Status { kOk = 0 };
 inline bool unsupported(Status status) { return status >= 3000 && status < 4000; }
+inline bool exhausted(Status status) { return status == 4003 || status == 4004; }  // memory of the host, or the GPU
 
 enum Kind : int {  // cudnnBackendDescriptorType_t
   kConvolution = 1,

@@ -182,6 +182,7 @@ bool GraphPlan::take(const Descriptor& config, const Choice& choice, Handle hand
   if (properties != nullptr) made.set(kPlanProperties, *properties);
   made.set(kPlanConfig, config);
   const Status status = made.try_finalize();
+  if (exhausted(status)) check(status, where_, "cudnnBackendFinalize");  // another time this engine may serve
   if (status != kOk) {
     refusal_ = describe(status);
     return false;

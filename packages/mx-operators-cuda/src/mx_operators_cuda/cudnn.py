@@ -41,7 +41,7 @@ class Signature(Protocol):
     def called(self) -> str:
         """What it computes, for messages: "a convolution"."""
 
-    def plan(self, gpu: int | None) -> Any:
+    def plan(self, gpu: int) -> Any:
         """A plan for a GPU.
 
         Raises

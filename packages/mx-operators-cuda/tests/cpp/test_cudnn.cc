@@ -68,6 +68,15 @@ void engines_are_chosen() {
   CHECK(ConvolutionPlan(row(), kAny, nullptr, "{}").workspace() == 1000);  // of a described GPU
 }
 
+// It is no engine's refusal: with more memory there may be a plan.
+void memory_that_is_missing_is_told() {
+  ::setenv("FAKE_CUDNN_REFUSES", "memory", 1);
+  mx_error error{};
+  CHECK(mx::guarded(&error, [] { planned(row(), {1 << 20, true}); }) == MX_ERROR_MEMORY);
+  CHECK(has(error.message, "cudnnBackendFinalize: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED (4004)"));
+  ::unsetenv("FAKE_CUDNN_REFUSES");
+}
+
 void what_is_malformed_is_refused() {
   Convolution what = row();
   what.dtype = MX_INT32;
@@ -414,6 +423,7 @@ int main() {
   using namespace test;
   return run_healing({{"a library that is none", a_library_that_is_none},
                       {"engines are chosen", engines_are_chosen},
+                      {"memory that is missing is told", memory_that_is_missing_is_told},
                       {"what is malformed is refused", what_is_malformed_is_refused},
                       {"normalizations are planned", normalizations_are_planned},
                       {"attention is planned", attention_is_planned},

@@ -8,7 +8,7 @@
 //
 // It names three engines: number 0 adds up in no fixed order, number 1 multiplies float32 in tensor cores, number 2
 // does neither.  FAKE_CUDNN_REFUSES lists what no engine has: "bias", "add", "y", "x", "w" (results), "norm", "epilogue",
-// "attention", "graph" (of products), "rnn" (whose parameters then lie in another order), "all".
+// "attention", "graph" (of products), "memory" (for any plan), "rnn" (whose parameters then lie in another order), "all".
 // FAKE_CUDNN_VERSION is its version, 91900.
 #include <cstdio>
 #include <cstdlib>
@@ -36,7 +36,7 @@ using fake::Operation;
 using fake::OperationGraph;
 using fake::Tensor;
 
-enum : int { kOk = 0, kBadParameter = 2000, kNotFinalized = 2004, kBadType = 2010, kUnsupported = 3000 };
+enum : int { kOk = 0, kBadParameter = 2000, kNotFinalized = 2004, kBadType = 2010, kUnsupported = 3000, kNoMemory = 4004 };
 enum : int {
   kEngine = 2,
   kConfig = 3,
@@ -318,6 +318,7 @@ int finalize(Descriptor& d) {
       return kOk;
     case kPlan:
       if (d.one<void*>(400) == nullptr && !d.has(407)) return refuse(kBadParameter, "neither a handle nor a GPU");
+      if (refused("memory")) return refuse(kNoMemory, "no memory");
       d.take(d.other(401));
       d.engine = d.other(401).engine;
       return d.engine < 0 ? refuse(kBadParameter, "no engine") : kOk;
@@ -378,6 +379,7 @@ const char* cudnnGetErrorString(int status) {
     case kBadParameter: return "CUDNN_STATUS_BAD_PARAM";
     case kBadType: return "CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE";
     case kUnsupported: return "CUDNN_STATUS_NOT_SUPPORTED";
+    case kNoMemory: return "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED";
     default: return "CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED";
   }
 }
