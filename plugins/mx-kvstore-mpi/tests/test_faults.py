@@ -95,8 +95,10 @@ def test_a_killed_worker_is_named(start: Any, gone: Any, workers: int, victim: s
     kill_one(start, gone, workers, victim, random.random())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize(
+    "part",
+    [pytest.param(part, marks=pytest.mark.long if part < 5 else pytest.mark.slow) for part in range(10)],
+)
 def test_processes_are_killed_at_random_moments(start: Any, gone: Any, part: int) -> None:
     """A hundred moments in all: half of them in jobs without servers, a quarter of them of a server."""
     seed = random.randrange(2**32)

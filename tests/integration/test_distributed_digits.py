@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handwritten digits: several workers train as one process does with the batches of all of them."""
+"""Handwritten digits: several workers train as one process does with the batches of all, on each distributed store."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
 
 import pytest
 
@@ -58,8 +62,28 @@ print("trained", rank, accuracy)
 """
 
 
-@pytest.mark.parametrize(("workers", "servers"), [(2, 0), (4, 0), (2, 2)])
-def test_digits_are_learnt_as_by_one_process(start: Any, workers: int, servers: int) -> None:
-    job = start(TRAINING, workers, "-s", str(servers))
-    assert job.wait(350) == 0, job.text
-    job.wait_for("trained", workers)
+@pytest.mark.parametrize(
+    ("engine", "workers", "servers"), [("mpi", 2, 0), ("mpi", 4, 0), ("mpi", 2, 2), ("ray", 2, 2)]
+)
+def test_digits_are_learnt_as_by_one_process(engine: str, workers: int, servers: int, tmp_path: Path) -> None:
+    pytest.importorskip(f"mx_kvstore_{engine}", reason=f"mx-kvstore-{engine} is not installed")
+    if engine == "ray":
+        pytest.importorskip("ray", reason="Ray is not installed")
+    program = tmp_path / "digits.py"
+    program.write_text(TRAINING)
+    words = ["-n", str(workers), "-s", str(servers), "--engine", engine, sys.executable, str(program)]
+    job = subprocess.Popen(
+        [sys.executable, "-m", "mx_core.cli", "launch", *words],
+        env={**os.environ, "MXNET_CPU_WORKER_NTHREADS": "1", "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        text, _ = job.communicate(timeout=350)
+    finally:
+        if job.poll() is None:
+            job.send_signal(signal.SIGTERM)
+            job.communicate(timeout=30)
+    assert job.returncode == 0, text
+    assert text.count("] trained") == workers, text
