@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ pytest.importorskip("mx_kvstore_ray", reason="mx-kvstore-ray is not installed")
 
 from mx_kvstore_ray.agreement import Keys
 from mx_kvstore_ray.errors import ProtocolError
+from mx_kvstore_ray.world import World
 
 ONLY = "initialised by worker 0 and not by worker 1: key 'b'; all workers must initialise the same keys in the same"
 
@@ -126,3 +128,20 @@ def test_workers_that_do_the_same_are_never_refused(seed: int) -> None:
         mine["called"][key] = mine["called"].get(key, 0) + 1
         under_way[rank].append((key, mine["called"][key], mine["keys"]))
     assert len(pushed) == sum(what == "push" for what, _ in program)
+
+
+def test_keys_that_were_not_pushed_make_no_message_longer() -> None:
+    """A trainer initialises and pulls one key after the other."""
+    world: Any = object.__new__(World)
+    told: list[Any] = []
+    world._stores, world._keys, world._told, world._barriers = [{}], [], 0, 0
+    world.requests = SimpleNamespace(command=lambda command, found: told.append(found))
+    for number in range(3):
+        world._stores[0][number] = 0
+        world.new_key(number)
+        world.tell_keys()
+    world._stores[0][1] = 2
+    world.new_key("more")
+    world.tell_keys()
+    assert [each["names"] for each in told] == [["0"], ["1"], ["2"], ["'more'"]]
+    assert [each["pushes"] for each in told] == [[], [], [], [(0, 1, 2)]]

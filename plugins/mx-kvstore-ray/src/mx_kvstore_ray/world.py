@@ -130,9 +130,8 @@ class World:
         """
         begin, end = self._told, len(self._keys)
         if begin < end:
-            pushes = [
-                (number, key, n) for number, counts in enumerate(self._stores) for key, n in counts.items()
-            ]
+            counts = [dict(each) for each in self._stores]  # copies, as other threads may initialise keys
+            pushes = [(number, key, n) for number, each in enumerate(counts) for key, n in each.items() if n]
             told = {"begin": begin, "names": self._keys[begin:end], "pushes": pushes, "met": self._barriers}
             self.requests.command("keys", told)
             self._told = end
