@@ -182,6 +182,26 @@ def test_a_start_that_a_slow_machine_makes_fail_is_tried_again(monkeypatch: pyte
     assert not os.path.exists(Slow.starts[2]) and not os.path.exists(found.folder)
 
 
+class Ended:
+    """A Ray that gets SIGTERM while it starts, for which it has set a handler of its own."""
+
+    @staticmethod
+    def init(**told: Any) -> None:
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10.0)
+
+
+def test_a_termination_while_ray_starts_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", Ended)
+    for name in ("RAY_AUTH_TOKEN_PATH", *_OWN):
+        monkeypatch.setenv(name, "")
+    before = signal.getsignal(signal.SIGTERM)
+    done = CliRunner().invoke(launch, ["-n", "1", "true"])
+    assert done.exit_code == 128 + signal.SIGTERM and "stopped by SIGTERM" in done.output, done.output
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seconds", [1.0, 3.0])

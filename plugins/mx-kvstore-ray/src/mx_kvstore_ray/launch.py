@@ -154,8 +154,9 @@ class Launch:
                     for rank in range(self._plan.workers):
                         self._start(rank, cluster)
                     self._watch(cluster)
-                except _Stopped as error:
-                    stopped = error.number
+                except (_Stopped, SystemExit) as error:
+                    # The second comes of Ray's handler of SIGTERM, which it sets while it starts.
+                    stopped = error.number if isinstance(error, _Stopped) else signal.SIGTERM
                     _say(f"stopped by {signal.Signals(stopped).name}")
                 except ClusterError as error:
                     self._failed = 1
