@@ -86,7 +86,7 @@ void Stream::main() noexcept {
 
 bool Stream::stop(std::chrono::steady_clock::time_point deadline) noexcept {
   std::unique_lock<std::mutex> lock(mutex_);
-  stopping_ = true;
+  ++stopping_;
   work_.notify_one();
   lock.unlock();
   const bool stopped = poll_until(deadline, [&] {
@@ -94,7 +94,7 @@ bool Stream::stop(std::chrono::steady_clock::time_point deadline) noexcept {
     return thread_ == nullptr || ended_;
   });
   lock.lock();
-  stopping_ = false;
+  --stopping_;
   if (thread_ == nullptr || !ended_) return stopped;
   const std::unique_ptr<std::thread> thread = std::move(thread_);
   ended_ = false;
@@ -119,8 +119,11 @@ void Stream::unlock_after_fork(bool child) noexcept {
     static_cast<void>(thread_.release());
     head_ = tail_ = nullptr;
     awaited_ = nullptr;
-    stopping_ = ended_ = false;
-    keep_order(false);  // turns that were taken stay taken
+    stopping_ = 0;
+    ended_ = false;
+    keep_order(false);
+    new (&turn_) Variable;  // turns that were taken stay taken
+    turn_.orders_only = 1;
     new (&work_) std::condition_variable;
   }
   mutex_.unlock();

@@ -79,7 +79,7 @@ class Stream {
   InFlight* tail_ = nullptr;
   const Block* awaited_ = nullptr;  // the operation whose token is waited for
   bool ended_ = false;              // the thread is about to
-  bool stopping_ = false;
+  uint8_t stopping_ = 0;            // calls of `stop` that wait for it
   bool abandoned_ = false;
   std::unique_ptr<std::thread> thread_;
 };

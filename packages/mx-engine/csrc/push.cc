@@ -11,6 +11,7 @@
 
 #include "bulk.hpp"
 #include "device.hpp"
+#include "frame.hpp"
 #include "lock_order.hpp"
 #include "refusal.hpp"
 #include "table.hpp"
@@ -110,7 +111,8 @@ int32_t Engine::enter(const mx_operation& operation, Operator* op, Stream* strea
   if (status == MX_OK) status = admit(error);
   if (status != MX_OK) return status;
   try {
-    const InTurn in_turn(operation, stream == nullptr ? nullptr : stream->turn(operation));
+    // what an operation pushes may be what it waits for: it takes no turn
+    const InTurn in_turn(operation, stream == nullptr || Frame::any() ? nullptr : stream->turn(operation));
     const mx_operation& taken = in_turn.operation();
     const LockOrder order(taken.reads, taken.n_reads, taken.writes, taken.n_writes);
     if (Variable* twice = op == nullptr ? order.duplicate() : nullptr) {

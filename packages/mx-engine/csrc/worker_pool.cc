@@ -202,7 +202,7 @@ void WorkerPool::wake_all() noexcept {
 
 bool WorkerPool::stop(std::chrono::steady_clock::time_point deadline) noexcept {
   lock_.lock();
-  stopping_ = true;
+  ++stopping_;
   wake_all();
   lock_.unlock();
   const bool stopped = poll_until(deadline, [this] {
@@ -214,7 +214,7 @@ bool WorkerPool::stop(std::chrono::steady_clock::time_point deadline) noexcept {
     return threads == 0 && workers_.empty();
   });
   lock_.lock();
-  stopping_ = false;
+  --stopping_;
   const Action action = next_action();
   lock_.unlock();
   act(action);
@@ -264,7 +264,8 @@ void WorkerPool::unlock_after_fork(bool child) noexcept {
     idle_ = parallel_worker_ = nullptr;
     threads_ = blocked_ = 0;
     parallel_worker_away_ = false;
-    searching_ = stopping_ = false;
+    searching_ = false;
+    stopping_ = 0;
   }
   lock_.unlock();
   threads_mutex_.unlock();

@@ -124,7 +124,7 @@ class WorkerPool {
   int blocked_ = 0;   // threads inside begin_blocking/end_blocking
   uint64_t sequence_ = 0;
   bool searching_ = false;  // one thread looks for work or is being woken for it
-  bool stopping_ = false;
+  uint8_t stopping_ = 0;    // calls of `stop` that wait
   bool abandoned_ = false;
   std::atomic<size_t> queued_{0};  // written under lock_, read by the searching thread
 

@@ -478,6 +478,57 @@ void launches_keep_the_order_of_pushes() {
   for (mx_variable* each : {v, w, x}) table.remove(each);
 }
 
+// One that waits inside of an operation of Python for another that it pushed, while a third one waits for it.
+void what_an_operation_pushes_takes_no_turn() {
+  FakeDevice device;
+  const Table table(2);
+  attach(table, device);
+  mx_variable* v = table.variable();
+  mx_variable* w = table.variable();
+  CHECK(keep_order(table, device, true) == MX_OK);
+  const auto nothing = [](const mx_run_context&) -> mx_failure* { return nullptr; };
+  Gate gate;
+  How outer{{}, {v}};
+  outer.flags = MX_PUSH_PYTHON;
+  table.push(outer, [&](const mx_run_context&) -> mx_failure* {
+    gate.pass();
+    table.push(on(device, {}, {w}), nothing);
+    CHECK(table.wait(w).empty());
+    return nullptr;
+  });
+  table.push(on(device, {v}, {}), nothing);
+  gate.open();
+  table.quiet();
+  for (mx_variable* each : {v, w}) table.remove(each);
+}
+
+void threads_stop_at_once() {
+  FakeDevice device(MX_FIRST_PLUGIN_DEVICE, 2, 5);
+  const Table table(2);
+  attach(table, device);
+  std::vector<mx_variable*> v;
+  for (int i = 0; i < 6; ++i) v.push_back(table.variable());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 40; ++i) table->stop(table.self());
+    });
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 400; ++i) {
+        mx_variable* written = v[static_cast<size_t>(i % 3 + 3 * t)];
+        if (i % 3 == 0) {
+          table.push({{}, {written}}, [](const mx_run_context&) -> mx_failure* { return nullptr; });
+        } else {
+          enqueue(table, on(device, {}, {written}, t, i % 2 == 0 ? MX_FN_COPY_TO_DEVICE : MX_FN_NORMAL), [] {});
+        }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  table.quiet();
+  for (mx_variable* each : v) table.remove(each);
+}
+
 }  // namespace
 
 int main() {
@@ -494,6 +545,8 @@ int main() {
       {"profiles", profiles_tell_when_the_device_was_done},
       {"stops and ends in flight", stops_and_ends_in_flight},
       {"launches keep the order of pushes", launches_keep_the_order_of_pushes},
+      {"what an operation pushes takes no turn", what_an_operation_pushes_takes_no_turn},
+      {"threads stop at once", threads_stop_at_once},
       {"threads launch on the same streams", threads_launch_on_the_same_streams},
   });
 }

@@ -197,7 +197,7 @@ typedef struct mx_engine_api {
 
   /* Since 1.3.  While it is on, operations on lane 0 of an accelerator are launched in the order in which they are
    * pushed, also where nothing that they use orders them; a failure is passed on by what they use alone.  Asynchronous
-   * operations and those of Python are not: they may push others, and wait for them.  Threads: any.  Never blocks. */
+   * operations, those of Python, and what is pushed inside an operation are not.  Threads: any.  Never blocks. */
   int32_t (*keep_order)(void* self, mx_context context, int32_t on, mx_error* error);
 } mx_engine_api;
 
