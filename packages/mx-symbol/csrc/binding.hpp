@@ -69,6 +69,7 @@ class Binding : public std::enable_shared_from_this<Binding> {
   void locate(uint32_t index);
   Memo::Stamp stamp(uint32_t segment, size_t position) const;
   bool is_current(uint32_t segment) const;
+  bool is_in_flight(const Memo::Stamp& read) const;
   bool has_current_stamps(uint32_t segment) const;
   void forget_prepared();
   void remember(uint32_t segment);

@@ -18,12 +18,21 @@ Memo::Stamp Binding::stamp(uint32_t segment, size_t position) const {
   return {array, address, tables.engine->variable_version(tables.engine->self, variable)};
 }
 
+// Versions count writes that have ended.  On a device one may have begun whose values this run is to use.
+bool Binding::is_in_flight(const Memo::Stamp& read) const {
+  const Tables& tables = program_->tables();
+  if (mx_on_host(program_->context())) return false;
+  mx_variable* variable = tables.invoke->array_variable(tables.invoke->self, read.array);
+  return tables.engine->variable_ready(tables.engine->self, variable, 0) == 0;
+}
+
 bool Binding::has_current_stamps(uint32_t segment) const {
   const std::vector<Memo::Stamp>& known = memo_->stamps(segment);
-  const size_t n = segments_[segment].addresses.size();
+  const Segment& touched = program_->segments()[segment];
+  const size_t n = segments_[segment].addresses.size(), n_made = touched.writes.size() + touched.shares.size();
   if (known.size() != n) return false;
   for (size_t i = 0; i < n; ++i) {
-    if (!(known[i] == stamp(segment, i))) return false;
+    if (!(known[i] == stamp(segment, i)) || (i >= n_made && is_in_flight(known[i]))) return false;
   }
   return true;
 }
