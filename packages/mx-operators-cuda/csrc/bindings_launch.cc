@@ -67,8 +67,36 @@ void collective(const py::object& engine, const py::object& invoke, bool reduces
   });
 }
 
+constexpr int64_t kLook = 50'000'000;  // nanoseconds between looks for signals
+
+// Waits until nothing is pending.  Failures stay for those who read what failed.
+void drain(const mx_engine_api* engine) {
+  for (;;) {
+    mx_error error{};
+    int32_t status = MX_OK;
+    {
+      const GilRelease released;
+      status = engine->wait_for_all(engine->self, kLook, nullptr, &error);
+    }
+    if (status == MX_OK) return;
+    if (status != MX_TIMEOUT) throw Error(static_cast<mx_status>(status), error.message);
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
+}
+
 void begin(CapturedStep& step, const py::object& engine) {
-  translated([&] { step.begin(engine_table(engine)); });
+  translated([&] {
+    const mx_engine_api* api = engine_table(engine);
+    drain(api);
+    step.begin(api);
+  });
+}
+
+void begin_numbers(CapturedStep& step) {
+  translated([&] {
+    drain(step.engine());
+    step.begin_numbers();
+  });
 }
 
 void bind(CapturedStep& step, const py::object& invoke, const py::object& random, const std::vector<uintptr_t>& inputs,
@@ -111,7 +139,7 @@ void register_launch(py::module_& module) {
       .def("abandon", &CapturedStep::abandon)
       .def("bind", &bind, py::arg("invoke"), py::arg("random"), py::kw_only(), py::arg("inputs"), py::arg("written"))
       .def("takes", &takes, py::arg("given"))
-      .def("begin_numbers", [](CapturedStep& self) { translated([&] { self.begin_numbers(); }); })
+      .def("begin_numbers", &begin_numbers)
       .def("missing", &CapturedStep::missing)
       .def("abandon_numbers", &CapturedStep::abandon_numbers)
       .def("host_arrays", [](const CapturedStep& self) { return py::bytes(self.host_arrays()); })

@@ -2,6 +2,7 @@
 #include "captured_step.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <iterator>
@@ -16,6 +17,7 @@ namespace {
 using Guard = std::lock_guard<std::mutex>;
 constexpr size_t kNumbers = size_t{1} << 16;      // of the table
 constexpr size_t kHostBytes = size_t{64} << 10;  // of a piece of host memory that becomes numbers
+constexpr auto kLook = std::chrono::milliseconds(1);
 
 uintptr_t address(const void* data) noexcept { return reinterpret_cast<uintptr_t>(data); }
 
@@ -27,9 +29,14 @@ class Enqueued {
     told_ = true;
     changed_.notify_all();
   }
-  void wait() {
+  // What is held back in bulks is pushed meanwhile: it may be what the run waits for.
+  void wait(const mx_engine_api* engine) {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return told_; });
+    while (!changed_.wait_for(lock, kLook, [this] { return told_; })) {
+      lock.unlock();
+      engine->pending(engine->self);
+      lock.lock();
+    }
   }
 
  private:
@@ -192,10 +199,11 @@ void CapturedStep::bind(const mx_invoke_api* invoke, const mx_resource_api* rand
   tables_.invoke = invoke;
   tables_.random = random;
   n_inputs_ = inputs.size();
-  arrays_ = inputs;
-  arrays_.insert(arrays_.end(), written.begin(), written.end());
-  for (mx_array* array : arrays_) invoke->array_retain(invoke->self, array);
-  written_ = variables_of(invoke, arrays_);
+  std::vector<mx_array*> all = inputs;
+  all.insert(all.end(), written.begin(), written.end());
+  written_ = variables_of(invoke, all);
+  for (mx_array* array : all) invoke->array_retain(invoke->self, array);
+  arrays_ = std::move(all);
 }
 
 bool CapturedStep::takes(const std::vector<mx_array*>& given) const {
@@ -216,8 +224,8 @@ void CapturedStep::begin_numbers() {
   const Guard lock(mutex_);
   if (state_ != State::kReady) refuse("there is no graph to start");
   functions();  // refuses in a forked child
-  take_random();
   begin_recording();
+  take_random();
   state_ = State::kNumbers;
   next_ = second_;
   table_is_full_ = false;
@@ -289,6 +297,7 @@ void CapturedStep::start(const std::vector<mx_array*>& given) {
     } else {
       if (state_ != State::kReady) refuse("there is no graph to start");
       functions();  // refuses in a forked child
+      if (gpu_.recorded() != nullptr) refuse("another step is being captured or started");
       take_random();
     }
     state_ = State::kFailed;
@@ -301,7 +310,7 @@ void CapturedStep::start(const std::vector<mx_array*>& given) {
     state_ = State::kReady;
   }
   push(tables_.engine, std::move(run), "CapturedStep", gpu_.id(), 0);
-  enqueued->wait();
+  enqueued->wait(tables_.engine);
 }
 
 void CapturedStep::abandon_numbers() noexcept {

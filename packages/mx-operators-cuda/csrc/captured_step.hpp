@@ -79,6 +79,7 @@ class CapturedStep : public std::enable_shared_from_this<CapturedStep> {
   // Everything pushed before must be done.  What runs from here on belongs to the first part, after `begin_second` to
   // the second; `end` makes the graph, which has not run then.
   void begin(const mx_engine_api* engine);
+  const mx_engine_api* engine() const noexcept { return tables_.engine; }
   void begin_second();
   void end();
   // Ends a capture without a graph.

@@ -71,7 +71,6 @@ class CapturedStep:
         self._inputs: list[Any] | None = None
         self._results: Any = None
         self._ran = False
-        self._engine: Any = None
         self._graph: Any = None
 
     @property
@@ -167,11 +166,9 @@ class CapturedStep:
             self._update()
 
     def _captured(self, inputs: tuple[Any, ...]) -> Any:
-        self._engine = engine = services.engine()
-        engine.wait_for_all()
         self._begins()
         try:
-            self._capture(engine)
+            self._capture(services.engine())
             self._graph.start(inputs)
         except BaseException:
             self._failed()
@@ -181,7 +178,7 @@ class CapturedStep:
     def _capture(self, engine: Any) -> None:
         assert self._inputs is not None
         graph = services.storage("gpu").captured_step(self._context.device_id, self._context)
-        graph.begin(engine.capsule)
+        graph.begin(engine.capsule)  # when everything that was pushed before is done
         try:
             self._results = self._forward(*self._inputs)
             engine.wait_for_all()  # until all of it is enqueued; nothing of it runs
@@ -203,8 +200,7 @@ class CapturedStep:
 
     def _tell_numbers(self) -> None:
         graph = self._graph
-        services.engine().wait_for_all()  # what was pushed before is no part of the update
-        graph.begin_numbers()
+        graph.begin_numbers()  # when everything that was pushed before is done: it is no part of the update
         for weight in self._weights:
             weight._fresh_grad = True
         self._push_update()

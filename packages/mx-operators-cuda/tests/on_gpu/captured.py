@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from mx_core import cpu, cpu_pinned, gpu
 from mx_core.context import num_gpus
 from mx_core.errors import ArgumentError, MXNetError
+from mx_engine.bulking import bulk
 from mx_gluon import Trainer, loss, nn
 from mx_io.io import DataBatch
 from mx_ndarray import autograd, invoke_capsule, nd, random
@@ -296,6 +299,57 @@ def test_what_waits_for_the_host_keeps_its_place() -> None:
     assert step.captured
     np.testing.assert_array_equal(first.asnumpy(), [120] * 4)
     np.testing.assert_array_equal(second.asnumpy(), [-120] * 4)
+
+
+def test_failures_of_others_stay_theirs() -> None:
+    weight, count = nd.ones((4,), ctx=gpu(0)), 0
+
+    def update() -> None:
+        nonlocal count
+        count += 1
+        weight[:] = weight + nd.array([count] * 4, ctx=gpu(0))
+
+    step = captured_step(lambda: None, update)
+    for _ in range(3):
+        step()
+    failed = nd.linalg.potrf(nd.array([[-1.0, 0.0], [0.0, -1.0]]))
+    step()
+    with pytest.raises(MXNetError, match="not positive definite"):
+        failed.asnumpy()
+    assert weight.asnumpy().tolist() == [11] * 4
+
+
+def test_an_input_that_another_thread_holds_back() -> None:
+    step = captured_step(lambda x: x * 2)
+    for _ in range(3):
+        step(nd.ones((4,)))
+    made: queue.Queue[Any] = queue.Queue()
+    started = threading.Event()
+    waited = []
+
+    def hold_back() -> None:
+        with bulk(16):
+            made.put(nd.ones((4,)) * 3)
+            waited.append(started.wait(30))
+
+    thread = threading.Thread(target=hold_back)
+    thread.start()
+    results = step(made.get(timeout=30))
+    started.set()
+    thread.join()
+    assert waited == [True] and results.asnumpy().tolist() == [6] * 4
+
+
+def test_a_step_inside_a_step_is_refused() -> None:
+    inner = captured_step(lambda x: x + 1)
+    x = nd.ones((4,), ctx=gpu(0))
+    for _ in range(3):
+        inner(x)
+    outer = captured_step(lambda x: inner(x) * 10)
+    outer(x)
+    with pytest.raises(MXNetError, match="another step is being captured"):
+        outer(x)
+    assert inner(x).asnumpy().tolist() == [2] * 4
 
 
 def test_other_operations_than_the_captured_ones_are_refused() -> None:

@@ -53,7 +53,8 @@ class ByTrainer(Training):
     ) -> None:
         super().__init__(captured)
         self.net = nn.HybridSequential()
-        self.net.add(nn.Dense(4, in_units=WIDTH, activation="tanh"), nn.Dense(1, in_units=4))
+        first = nn.Dense(4, in_units=WIDTH, activation="tanh", prefix="first_")
+        self.net.add(first, nn.Dense(1, in_units=4, prefix="second_"))  # states are in the order of names
         self.net.initialize(ctx=gpu(0))
         self.net.hybridize(static_alloc=True)
         for parameter in self.net.collect_params().values():

@@ -190,7 +190,6 @@ class ByTrainer(Program):
         self._take(0, False)
 
     def do_evaluate(self) -> None:
-        nd.waitall()  # folded weights may be those of before a write that has begun and not ended
         self.keep("evaluated", self._net(slow(self.values(3, WIDTH)).copyto(gpu(0))))
 
     def do_set_a_parameter(self) -> None:
@@ -273,7 +272,6 @@ class ByModule(Program):
         self._take(False)
 
     def do_evaluate(self) -> None:
-        nd.waitall()  # as there
         batch = DataBatch([slow(self.values(self.rng.integers(2, 5), WIDTH))], None)
         self._module.forward(batch, is_train=False)
         self.keep("evaluated", self._module.get_outputs()[0])

@@ -49,6 +49,23 @@ def test_layers_are_not_fused_where_no_kernel_takes_them() -> None:
     assert executor.forward()[0].asnumpy().tolist() == [[4] * 4] * 2
 
 
+def test_a_folded_weight_that_is_being_written_is_folded_anew() -> None:
+    """The normalization is folded into the layer once, until a write of the weight has begun."""
+    net = sym.BatchNorm(sym.FullyConnected(sym.Variable("x"), num_hidden=4, name="fc"), name="norm")
+    executor = net.simple_bind(ctx=gpu(0), grad_req="null", x=(2, 3))
+    for array in (*executor.arg_dict.values(), *executor.aux_dict.values()):
+        array[:] = 1
+    weight, values = executor.arg_dict["fc_weight"], nd.ones((4, 3), ctx=gpu(0))
+    for factor in range(2, 8):
+        executor.forward()[0].wait_to_read()
+        for _ in range(10):
+            values = values * 1.0
+        weight[:] = values * factor
+        early = executor.forward()[0].asnumpy()
+        nd.waitall()
+        np.testing.assert_array_equal(early, executor.forward()[0].asnumpy())
+
+
 def trained_in_groups(groups: dict[str, Any] | None, **settings: Any) -> tuple[Any, list[np.ndarray]]:
     """An executor of layers in two groups, and its outputs and gradients after two steps."""
     net = sym.Variable("x")
