@@ -97,10 +97,10 @@ class Cluster:
                 self.ray = self._connect(address, job, servers, own)
                 break
             except Exception as error:  # of any kind: Ray has none of its own for this
+                taken = time.monotonic() - begun
                 self._clear()
                 what = f"cannot be reached at {address}" if address else "did not start on this machine"
                 text = f"Ray {what}: {type(error).__name__}: {error}"
-                taken = time.monotonic() - begun
                 if not left or taken < _SLOW:
                     raise ClusterError(text) from error
                 _log.warning("%s after %.0f s; it is started again", text, taken)
