@@ -61,7 +61,7 @@ def entry(name, call):
     """The plan, or None."""
     options = {key: value(x) for key, x in call["options"].items()}
     given = options.pop("given", [])
-    if "kernel" in options:
+    if "kernel" in options and name.startswith(("pooling", "convolution", "deconvolution", "FusedLayer")):
         options = with_object(name, options)
     named = {kind: tensors(call[kind]) for kind in ("inputs", "outputs") if kind in call}
     function, _, method = name.partition(".")
