@@ -5,29 +5,9 @@ import numpy as np
 import pytest
 
 from mx_symbol import sym
+from testkit.attention_graphs import HEADS, attention, cut, joined, variables
 
-BATCH, LENGTH, MEMORY, HEADS, DEPTH = 2, 7, 5, 3, 4
-
-
-def cut(x, heads=HEADS):
-    """(N, T, heads · depth) to (N · heads, T, depth)."""
-    x = sym.reshape(x, shape=(0, 0, -4, heads, -1))
-    return sym.reshape(sym.transpose(x, axes=(0, 2, 1, 3)), shape=(-3, -2))
-
-
-def joined(x, heads=HEADS):
-    """The way back."""
-    x = sym.reshape(x, shape=(-4, -1, heads, 0, 0))
-    return sym.reshape(sym.transpose(x, axes=(0, 2, 1, 3)), shape=(0, 0, -3))
-
-
-def attention(q, k, v, scale=lambda x: x * 0.5, **softmax):
-    scores = scale(sym.batch_dot(q, k, transpose_b=True))
-    return sym.batch_dot(sym.softmax(scores, **softmax), v)
-
-
-def variables():
-    return [sym.Variable(name) for name in ("q", "k", "v")]
+BATCH, LENGTH, MEMORY, DEPTH = 2, 7, 5, 4
 
 
 def run(net, passes=None):

@@ -7,8 +7,9 @@ import pytest
 from mx_ndarray import nd
 from mx_symbol import sym
 from mx_symbol.graph.ir import Graph
+from testkit.attention_graphs import HEADS, attention, cut, joined, variables
 
-BATCH, LENGTH, MEMORY, HEADS, DEPTH, WIDTH = 2, 5, 7, 3, 4, 6
+BATCH, LENGTH, MEMORY, DEPTH, WIDTH = 2, 5, 7, 4, 6
 BOTH = ["_fused_attention_training", "_fused_attention_gradient"]
 
 
@@ -16,27 +17,6 @@ BOTH = ["_fused_attention_training", "_fused_attention_gradient"]
 def kernels(monkeypatch):
     """As if the processor had kernels: the references run."""
     monkeypatch.setattr(Graph, "has_kernel", lambda self, op, *given: "attention" in op.name)
-
-
-def cut(x, heads=HEADS):
-    """(N, T, heads · depth) to (N · heads, T, depth)."""
-    x = sym.reshape(x, shape=(0, 0, -4, heads, -1))
-    return sym.reshape(sym.transpose(x, axes=(0, 2, 1, 3)), shape=(-3, -2))
-
-
-def joined(x, heads=HEADS):
-    """The way back."""
-    x = sym.reshape(x, shape=(-4, -1, heads, 0, 0))
-    return sym.reshape(sym.transpose(x, axes=(0, 2, 1, 3)), shape=(0, 0, -3))
-
-
-def attention(q, k, v, scale=lambda x: x * 0.5, **softmax):
-    scores = scale(sym.batch_dot(q, k, transpose_b=True))
-    return sym.batch_dot(sym.softmax(scores, **softmax), v)
-
-
-def variables():
-    return [sym.Variable(name) for name in ("q", "k", "v")]
 
 
 def run(net, passes, wanted):
