@@ -144,22 +144,9 @@ def test_mixed_precision(machine: Machine) -> None:
 @pytest.mark.long
 @needs_gluon
 @pytest.mark.timeout(600)
-def test_captured_steps(machine: Machine) -> None:
-    machine.check("captured", FAKE_CUDA_DELAY="100")
-
-
-@pytest.mark.long
-@needs_gluon
-@pytest.mark.timeout(600)
-def test_changes_between_captured_steps(machine: Machine) -> None:
-    machine.check("captured_changes", FAKE_CUDA_DELAY="100")
-
-
-@pytest.mark.long
-@needs_gluon
-@pytest.mark.timeout(600)
-def test_sequences_with_captured_steps(machine: Machine) -> None:
-    machine.check("captured_sequences", FAKE_CUDA_DELAY="100")
+@pytest.mark.parametrize("name", ["captured", "captured_changes", "captured_sequences"])
+def test_captured_steps(machine: Machine, name: str) -> None:
+    machine.check(name, FAKE_CUDA_DELAY="100")
 
 
 @pytest.mark.slow
