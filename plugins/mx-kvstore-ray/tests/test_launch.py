@@ -202,6 +202,26 @@ def test_a_termination_while_ray_starts_is_told_as_one(monkeypatch: pytest.Monke
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+class Interrupted:
+    """A Ray whose native code makes an error of its own of what a handler raises."""
+
+    @staticmethod
+    def init(**told: Any) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(10.0)
+        except BaseException as error:
+            raise SystemError("returned a result with an exception set") from error
+
+
+def test_ctrl_c_inside_native_code_of_ray_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", Interrupted)
+    for name in ("RAY_AUTH_TOKEN_PATH", *_OWN):
+        monkeypatch.setenv(name, "")
+    done = CliRunner().invoke(launch, ["-n", "1", "true"])
+    assert done.exit_code == 128 + signal.SIGINT and "stopped by SIGINT" in done.output, done.output
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seconds", [1.0, 3.0])

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mx_kvstore_ray.errors import ClusterError
+from mx_kvstore_ray.errors import ClusterError, stop_behind
 
 _log = logging.getLogger("mx.kvstore")
 
@@ -99,6 +99,8 @@ class Cluster:
             except Exception as error:  # of any kind: Ray has none of its own for this
                 taken = time.monotonic() - begun
                 self._clear()
+                if stop := stop_behind(error):
+                    raise stop from None
                 what = f"cannot be reached at {address}" if address else "did not start on this machine"
                 text = f"Ray {what}: {type(error).__name__}: {error}"
                 if not left or taken < _SLOW:

@@ -26,6 +26,21 @@ class ClusterError(MXNetError):
     """A cluster of Ray does not start, or cannot be reached."""
 
 
+class Stopped(BaseException):
+    """A signal that ends the job; nothing takes it for a failure."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def stop_behind(error: BaseException | None) -> Stopped | None:
+    """The signal that made the error: Ray's native code turns what a handler raises into errors of its own."""
+    while error is not None and not isinstance(error, Stopped):
+        error = error.__cause__ or error.__context__
+    return error
+
+
 #: errors that a server's answer may name
 KINDS: dict[str, type[MXNetError]] = {
     kind.__name__: kind

@@ -21,19 +21,11 @@ from mx_core.cli.engines import Engine
 from mx_kvstore.processes import Process, described, end
 from mx_kvstore_ray import actors, settings
 from mx_kvstore_ray.cluster import Cluster
-from mx_kvstore_ray.errors import ClusterError
+from mx_kvstore_ray.errors import ClusterError, Stopped, stop_behind
 from mx_kvstore_ray.settings import POLICIES, Place
 
 #: seconds between two ways to end a process, between two looks at all, and between two questions to a lost server
 _GRACE, _LOOK, _AGAIN = 3.0, 0.02, 0.2
-
-
-class _Stopped(BaseException):
-    """A signal that ends the job; nothing takes it for a failure."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 @dataclass
@@ -154,9 +146,12 @@ class Launch:
                     for rank in range(self._plan.workers):
                         self._start(rank, cluster)
                     self._watch(cluster)
-                except (_Stopped, SystemExit) as error:
-                    # The second comes of Ray's handler of SIGTERM, which it sets while it starts.
-                    stopped = error.number if isinstance(error, _Stopped) else signal.SIGTERM
+                except (Stopped, SystemExit, SystemError) as error:
+                    # SystemExit comes of Ray's handler of SIGTERM, which it sets while it starts.
+                    stop = stop_behind(error)
+                    if stop is None and isinstance(error, SystemError):
+                        raise
+                    stopped = signal.SIGTERM if stop is None else stop.number
                     _say(f"stopped by {signal.Signals(stopped).name}")
                 except ClusterError as error:
                     self._failed = 1
@@ -172,7 +167,7 @@ class Launch:
                         process.finish_output()
                     if cluster is not None:
                         cluster.close()
-        except _Stopped as error:
+        except Stopped as error:
             stopped = error.number
         return 128 + stopped if stopped else self._failed or 0
 
@@ -258,7 +253,7 @@ def _signals() -> Iterator[list[int]]:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    raise _Stopped(number)
+    raise Stopped(number)
 
 
 def _say(text: str) -> None:
