@@ -82,6 +82,7 @@ def test_other_machines_get_the_secret_by_their_input(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["-n", "1", "--deadlin", "4", "true"], "No such option '--deadlin'. Did you mean '--deadline'?"),
         (["-n", "0", "true"], "0 is not in the range"),
         (["-n", "1"], "Missing argument"),
         (["true"], "Missing option '-n'"),

@@ -246,7 +246,7 @@ def _pairs(context: click.Context, parameter: click.Parameter, value: tuple[str,
     return found
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option("-n", "--num-workers", type=click.IntRange(1), required=True, help="Workers to start.")
 @click.option(
     "-s", "--num-servers", type=click.IntRange(0), default=0, help="Parameter servers; 0: workers alone."
