@@ -140,6 +140,7 @@ void register_launch(py::module_& module) {
       .def("bind", &bind, py::arg("invoke"), py::arg("random"), py::kw_only(), py::arg("inputs"), py::arg("written"))
       .def("takes", &takes, py::arg("given"))
       .def("begin_numbers", &begin_numbers)
+      .def("drain", [](const CapturedStep& self) { translated([&] { drain(self.engine()); }); })
       .def("missing", &CapturedStep::missing)
       .def("abandon_numbers", &CapturedStep::abandon_numbers)
       .def("host_arrays", [](const CapturedStep& self) { return py::bytes(self.host_arrays()); })

@@ -205,7 +205,9 @@ class CapturedStep:
             weight._fresh_grad = True
         self._push_update()
         if graph.missing():
-            services.engine().wait_for_all()
+            graph.drain()
+            if graph.missing():  # something of it failed
+                services.engine().wait_for_all()
         self._told()
 
     def _told(self) -> None:
