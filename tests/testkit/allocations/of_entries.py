@@ -26,10 +26,20 @@ def _tensors(specs: Any) -> list[Any]:
     return [(tuple(shape), dtype) for shape, dtype in specs]
 
 
+def _with_object(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Options of windows as the object that an entry takes."""
+    kind = native.PoolOptions if name.startswith("pool") else native.ConvolutionOptions
+    keys = "kernel stride dilate pad groups channels_last pool_type count_include_pad p_value".split()
+    made = kind(**{key: options.pop(key) for key in keys if key in options})
+    return {"convolution" if name.startswith("Fused") else "options": made, **options}
+
+
 def plan_of(name: str, call: dict[str, Any]) -> Any:
     """The plan of a recorded call; None where the entry makes something else."""
     options = {key: _value(x) for key, x in call["options"].items()}
     given = options.pop("given", [])
+    if "kernel" in options and name.startswith(("pooling", "convolution", "deconvolution", "FusedLayer")):
+        options = _with_object(name, options)
     named = {kind: _tensors(call[kind]) for kind in ("inputs", "outputs") if kind in call}
     function, _, method = name.partition(".")
     made = getattr(native, function)(**named, **options)
