@@ -56,6 +56,22 @@ def test_another_way_to_join_is_not_taken_for_the_usual_one():
     assert "transpose" in same(sym.reshape(turned, shape=(0, 0, -3)))
 
 
+def test_heads_of_other_extents_are_not_taken_for_the_usual_ones():
+    """Rows that are cut, or joined, at other places than those of the matrices are another computation."""
+    rows, depth = {"q": LENGTH, "k": MEMORY, "v": MEMORY}, {"q": DEPTH, "k": DEPTH, "v": 6}
+
+    def odd(name):
+        parts = sym.reshape(sym.Variable(name), shape=(BATCH, 2 * rows[name], HEADS, depth[name] // 2))
+        heads = sym.transpose(parts, axes=(0, 2, 1, 3))
+        return sym.reshape(heads, shape=(BATCH * HEADS, rows[name], depth[name]))
+
+    names = same(joined(attention(*map(odd, "qkv"))))
+    assert "_fused_attention" in names and names.count("transpose") == 4
+    parts = sym.reshape(attention(*map(cut, variables())), shape=(BATCH, HEADS, 2 * LENGTH, 3))
+    whole = sym.reshape(sym.transpose(parts, axes=(0, 2, 1, 3)), shape=(BATCH, LENGTH, HEADS * 6))
+    assert same(whole).count("transpose") == 4
+
+
 def test_scores_that_others_read_are_kept():
     q, k, v = variables()
     chances = sym.softmax(sym.batch_dot(q, k, transpose_b=True))

@@ -66,6 +66,13 @@ def test_heads_that_are_not_joined_behind():
     assert [n for n in names if "attention" in n] == BOTH and names.count("transpose") == 6
 
 
+def test_heads_of_other_extents_are_not_taken_for_the_usual_ones():
+    heads = sym.transpose(sym.reshape(sym.Variable("q"), shape=(BATCH, 2 * LENGTH, HEADS, 2)), axes=(0, 2, 1, 3))
+    odd = sym.reshape(heads, shape=(BATCH * HEADS, LENGTH, DEPTH))
+    names = same(joined(attention(odd, *map(cut, variables()[1:]))))
+    assert [n for n in names if "attention" in n] == BOTH and names.count("transpose") == 8
+
+
 def test_an_input_that_is_read_three_times():
     names = same(joined(attention(*[cut(sym.Variable("q"))] * 3)))
     assert [n for n in names if "attention" in n] == BOTH and "batch_dot" not in names

@@ -207,7 +207,7 @@ def _joined(graph: Graph, entry: Entry, rows: int, heads: int) -> Entry | None:
         if reader is None or reader.op is None or reader.op.name not in names:
             return None
         entry = Entry(reader)
-        if reader.op.name == "transpose" and not _swaps_heads(graph, reader, rows, heads):
+        if reader.op.name == "transpose" and not _swaps(graph, reader, (rows, heads, length, depth)):
             return None
     right = product == rows * heads and graph.specs[entry].shape == (rows, length, heads * depth)
     return entry if right else None
@@ -225,7 +225,7 @@ def _cut(graph: Graph, entry: Entry) -> Entry | None:
     (n, t, width), (product, length, depth) = _three(graph, entry), _three(graph, Entry(nodes[0]))
     heads = product // n if n else 0
     right = n * heads == product and length == t and heads * depth == width
-    return entry if right and _swaps_heads(graph, nodes[1], n, heads, before=True) else None
+    return entry if right and _swaps(graph, nodes[1], (n, t, heads, depth)) else None
 
 
 def _three(graph: Graph, entry: Entry) -> tuple[int, ...]:
@@ -233,13 +233,7 @@ def _three(graph: Graph, entry: Entry) -> tuple[int, ...]:
     return shape if len(shape) == 3 else (0, 0, 0)
 
 
-def _swaps_heads(graph: Graph, node: Node, rows: int, heads: int, before: bool = False) -> bool:
-    """(N, heads, T, depth) to (N, T, heads, depth), or back if `before`."""
+def _swaps(graph: Graph, node: Node, shape: tuple[int, int, int, int]) -> bool:
+    """Whether the two axes in the middle of this shape change places."""
     p: Any = node.params
-    shape = graph.specs[node.inputs[0]].shape
-    return (
-        len(shape) == 4
-        and tuple(p.axes) == (0, 2, 1, 3)
-        and shape[0] == rows
-        and shape[2 if before else 1] == heads
-    )
+    return graph.specs[node.inputs[0]].shape == shape and tuple(p.axes) == (0, 2, 1, 3)
