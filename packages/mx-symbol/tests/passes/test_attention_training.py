@@ -67,7 +67,9 @@ def test_heads_that_are_not_joined_behind():
 
 
 def test_heads_of_other_extents_are_not_taken_for_the_usual_ones():
-    heads = sym.transpose(sym.reshape(sym.Variable("q"), shape=(BATCH, 2 * LENGTH, HEADS, 2)), axes=(0, 2, 1, 3))
+    heads = sym.transpose(
+        sym.reshape(sym.Variable("q"), shape=(BATCH, 2 * LENGTH, HEADS, 2)), axes=(0, 2, 1, 3)
+    )
     odd = sym.reshape(heads, shape=(BATCH * HEADS, LENGTH, DEPTH))
     names = same(joined(attention(odd, *map(cut, variables()[1:]))))
     assert [n for n in names if "attention" in n] == BOTH and names.count("transpose") == 8
