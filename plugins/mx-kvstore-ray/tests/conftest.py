@@ -9,6 +9,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -115,6 +116,17 @@ class Running:
             os.kill(pid, signal.SIGKILL)
         assert self.process.stdout is not None
         self.process.stdout.close()
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """For the files of servers that a test asks: in memory where that is possible, as each checkpoint is flushed."""
+    import asked_server
+
+    where = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=where) as found:
+        yield Path(found)
+        asked_server.close()
 
 
 Start = Callable[..., Running]

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -88,7 +90,7 @@ def test_workers_that_do_the_same_are_never_refused(seed: int) -> None:
         else:
             program.append(("push", moments.choice(known)))
     keys, workers = Keys(), [iter(program) for _ in range(3)]
-    counts = [{"keys": 0, "told": 0, "called": {}} for _ in workers]
+    counts = [{"keys": 0, "told": 0, "called": {}, "recent": {}} for _ in workers]
     under_way: list[list[tuple[int, int, int]]] = [[] for _ in workers]  # key, push, keys
     pushed: dict[tuple[int, int], set[int]] = {}
 
@@ -96,6 +98,8 @@ def test_workers_that_do_the_same_are_never_refused(seed: int) -> None:
         key, n, count = under_way[rank].pop(moments.randrange(len(under_way[rank])))
         keys.come(key, n, f"push {n} of key {key}", rank, count)
         pushed.setdefault((key, n), set()).add(rank)
+        if len(pushed[key, n]) == len(workers):
+            keys.over(key)
 
     def is_held(rank: int, key: int, n: int) -> bool:
         """Whether a push of a key waits for the one before, which waits for other workers."""
@@ -123,25 +127,85 @@ def test_workers_that_do_the_same_are_never_refused(seed: int) -> None:
             continue
         if mine["told"] < mine["keys"]:
             names = [str(each) for each in range(mine["told"], mine["keys"])]
-            keys.tell(rank, mine["told"], names, dict(mine["called"]))
-            mine["told"] = mine["keys"]
-        mine["called"][key] = mine["called"].get(key, 0) + 1
+            keys.tell(rank, mine["told"], names, mine["recent"])
+            mine["told"], mine["recent"] = mine["keys"], {}
+        mine["called"][key] = mine["recent"][key] = mine["called"].get(key, 0) + 1
         under_way[rank].append((key, mine["called"][key], mine["keys"]))
     assert len(pushed) == sum(what == "push" for what, _ in program)
 
 
-def test_keys_that_were_not_pushed_make_no_message_longer() -> None:
-    """A trainer initialises and pulls one key after the other."""
+def test_new_keys_are_told_with_the_pushes_since_the_last_time() -> None:
+    """A trainer initialises and pulls one key after the other; another program pushes each."""
     world: Any = object.__new__(World)
     told: list[Any] = []
-    world._stores, world._keys, world._told, world._barriers = [{}], [], 0, 0
-    world.requests = SimpleNamespace(command=lambda command, found: told.append(found))
+    world._keys, world._told, world._barriers, world._pushed = [], 0, 0, {}
+    world._telling, world._counting = threading.Lock(), threading.Lock()
+
+    def command(name: str, found: Any) -> None:
+        if len(told) == 3 and not failed:
+            failed.append(name)
+            raise KeyboardInterrupt
+        told.append(found)
+
+    failed: list[str] = []
+    world.requests = SimpleNamespace(command=command)
     for number in range(3):
-        world._stores[0][number] = 0
         world.new_key(number)
         world.tell_keys()
-    world._stores[0][1] = 2
+    world.count_push(0, 1, 1)
+    world.count_push(0, 1, 2)
     world.new_key("more")
+    with pytest.raises(KeyboardInterrupt):
+        world.tell_keys()
+    world.count_push(0, 2, 1)
     world.tell_keys()
-    assert [each["names"] for each in told] == [["0"], ["1"], ["2"], ["'more'"]]
-    assert [each["pushes"] for each in told] == [[], [], [], [(0, 1, 2)]]
+    world.tell_keys()
+    world.count_push(0, 1, 3)
+    world.new_key("last")
+    world.tell_keys()
+    assert [each["names"] for each in told] == [["0"], ["1"], ["2"], ["'more'"], ["'last'"]]
+    assert [each["pushes"] for each in told] == [[], [], [], [(0, 1, 2), (0, 2, 1)], [(0, 1, 3)]]
+
+
+def test_a_server_that_came_back_takes_no_push_for_one_that_is_still_to_come() -> None:
+    """It does not know of the pushes that were told before."""
+    keys = Keys()
+    keys.tell(1, 0, ["'a'", "'b'"], {"a": 3})
+    keys.tell(1, 2, ["'c'"], {"b": 1})
+    with pytest.raises(
+        ProtocolError, match="push 4 of key 'a': initialised by worker 1 and not by worker 0: key 'c'"
+    ):
+        keys.come("a", 4, "push 4 of key 'a'", 0, 2)
+    keys.come("a", 3, "push 3 of key 'a'", 0, 2)  # those of worker 1 are on their way
+    keys = Keys()
+    keys.come("a", 3, "push 3 of key 'a'", 0, 2)
+    keys.tell(1, 2, ["'c'"], {"b": 1})
+    keys.tell(1, 3, ["'d'"], {"b": 2})
+    keys.tell(1, 3, ["'d'"], {"b": 2})  # comes again
+    keys.come("a", 3, "push 3 of key 'a'", 1, 2)
+
+
+def test_costs_do_not_grow_with_the_keys_that_are_there() -> None:
+    """Each worker initialises and pushes one key after the other; one is far behind."""
+
+    def calls_of(count: int) -> int:
+        keys, calls = Keys(), 0
+
+        def trace(frame: Any, event: str, argument: Any) -> Any:
+            nonlocal calls
+            calls += event == "line"
+            return trace
+
+        sys.settrace(trace)
+        try:
+            for rank in (0, 1):
+                for number in range(count):
+                    keys.tell(rank, number, [str(number)], {number - 1: 1} if number else {})
+                    keys.come(number, 1, f"push 1 of key {number}", rank, number + 1)
+                    if rank == 1:
+                        keys.over(number)
+        finally:
+            sys.settrace(None)
+        return calls
+
+    assert calls_of(200) < 2.2 * calls_of(100)

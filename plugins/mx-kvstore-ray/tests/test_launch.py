@@ -145,6 +145,8 @@ def test_a_ray_that_does_not_start_is_told_and_leaves_no_files(
 
     done = CliRunner().invoke(launch, ["-n", "1", *words, "true"])
     assert done.exit_code == 1 and f"mx launch: {said}" in done.output, done.output
+    where = "connecting to Ray at 10.0.0.1:6379" if words else "starting Ray"
+    assert done.output.startswith(f"mx launch: {where}…\n"), done.output
     assert folders and not any(folder.exists() for folder in folders)
 
 
@@ -180,6 +182,46 @@ def test_a_start_that_a_slow_machine_makes_fail_is_tried_again(monkeypatch: pyte
     assert found.address == "127.0.0.1:1"
     found.close()
     assert not os.path.exists(Slow.starts[2]) and not os.path.exists(found.folder)
+
+
+class Gone(Exception):
+    """What Ray raises when an actor cannot be made."""
+
+
+class Empty(Slow):
+    """A Ray whose actors cannot be made."""
+
+    exceptions = SimpleNamespace(
+        RayActorError=Gone,
+        ObjectLostError=Gone,
+        WorkerCrashedError=Gone,
+        NodeDiedError=Gone,
+        GetTimeoutError=TimeoutError,
+    )
+
+    @staticmethod
+    def init(**told: Any) -> None: ...
+
+    @staticmethod
+    def remote(actor: type) -> Any:
+        handle = SimpleNamespace(answer=SimpleNamespace(remote=lambda *what: "answer"))
+        return SimpleNamespace(options=lambda **told: SimpleNamespace(remote=lambda *what: handle))
+
+    @staticmethod
+    def get(answer: str, timeout: float) -> None:
+        raise Gone(
+            "The actor died because of an error raised in its creation task, ray::server-0\n  File x\nOSError: full\n"
+        )
+
+
+def test_a_server_that_does_not_start_is_told_with_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", Empty)
+    for name in ("RAY_AUTH_TOKEN_PATH", *_OWN):
+        monkeypatch.setenv(name, "")
+    done = CliRunner().invoke(launch, ["-n", "1", "true"])
+    assert done.exit_code == 1 and "mx launch: server 0 does not start: OSError: full\n" in done.output, (
+        done.output
+    )
 
 
 class Ended:

@@ -22,7 +22,7 @@ pytest.importorskip("mx_kvstore_ray", reason="mx-kvstore-ray is not installed")
 from mx_core import dtypes
 from mx_core.errors import MXNetError
 from mx_kvstore_ray import requests
-from mx_kvstore_ray.errors import PeerLostError
+from mx_kvstore_ray.errors import PeerLostError, ProtocolError
 from mx_kvstore_ray.faults import Fault
 from mx_kvstore_ray.parts import parts
 from mx_kvstore_ray.requests import Request, Requests
@@ -42,7 +42,7 @@ class Wire:
         self.losses = losses
         self.sent: list[tuple[int, str]] = []
         self._random = random.Random(seed)
-        self._arguments = [(n, workers, "stop", f"{folder}/{n}", 20.0, 1e9) for n in range(servers)]
+        self._arguments = [(n, workers, "stop", f"{folder}/{n}", 20.0, 1e9, "job") for n in range(servers)]
         self._servers = [Server(*each) for each in self._arguments]
         self._loop = asyncio.new_event_loop()
         self._killed = [self._loop.create_future() for _ in range(servers)]
@@ -224,7 +224,7 @@ class Blind:
         return None
 
 
-@pytest.mark.parametrize("who", ["server", "requests"])
+@pytest.mark.parametrize("who", ["rounds", "requests"])
 def test_what_is_not_seen_in_memory_is_sent(wires: Any, monkeypatch: pytest.MonkeyPatch, who: str) -> None:
     monkeypatch.setattr(f"mx_kvstore_ray.{who}.Others", Blind)
     wire = wires(2, 2)
@@ -271,6 +271,23 @@ def test_a_failure_ends_all_that_waits_and_all_that_comes(wires: Any) -> None:
         worker.ask("pull", "w").result(10.0)
     with pytest.raises(PeerLostError, match="lightning"):
         worker.requests.command("rounds", {"store": 0})
+
+
+def test_a_failure_at_one_server_is_that_of_who_waits_at_another(wires: Any) -> None:
+    wire = wires(2, 3)
+    workers = [Worker(wire, rank, {"a": 4, "b": 4}, 2) for rank in (0, 1, 2)]
+    for worker in workers:
+        worker.begin()
+    assert [part.server for key in "ab" for part in workers[0].parts[key]] == [0, 1]
+    calls = [workers[1].push("b", 1, 1.0), workers[2].push("a", 1, 1.0), workers[0].push("a", 2, 1.0)]
+    said = set()
+    for call in calls:
+        with pytest.raises(ProtocolError) as found:
+            call.result(20.0)
+        said.add(str(found.value))
+    assert len(said) == 1 and "expected push 1 of worker 0, got 2" in said.pop()
+    for worker in workers:
+        worker.requests.stop(5.0)
 
 
 def test_what_a_server_refuses_is_the_error_of_the_call_alone(wires: Any) -> None:

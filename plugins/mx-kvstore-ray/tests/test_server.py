@@ -4,12 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import random
 import re
-import shutil
-import tempfile
-from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,95 +13,14 @@ import pytest
 
 pytest.importorskip("mx_kvstore_ray", reason="mx-kvstore-ray is not installed")
 
+from asked_server import FLOAT, Job, run, settled
+
 import mx
 from mx_core import dtypes
 from mx_engine import profiler
 from mx_kvstore.compression import Compression
 from mx_kvstore.storage import CSR, ROW_SPARSE
-from mx_kvstore_ray import memory, server
 from mx_kvstore_ray.described import describe
-from mx_kvstore_ray.server import Server
-
-FLOAT = dtypes.code(np.dtype("float32"), "test")
-
-
-#: of the test that runs
-_jobs: list[Job] = []
-
-
-@pytest.fixture(autouse=True)
-def _closed() -> Iterator[None]:
-    yield
-    for job in _jobs:
-        job.server.close()
-    _jobs.clear()
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """In memory where that is possible: each checkpoint is flushed."""
-    where = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=where) as found:
-        yield Path(found)
-
-
-def run(program: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(program(), 60.0))
-
-
-class Job:
-    """A server and workers that ask it."""
-
-    def __init__(self, folder: Path, workers: int = 2, on_loss: str = "stop", timeout: float = 30.0) -> None:
-        self.arguments = (0, workers, on_loss, str(folder), timeout, 1e9)
-        self.server = Server(*self.arguments)
-        _jobs.append(self)
-        self.starts = [0] * workers
-
-    def kill(self) -> None:
-        """The server's process ends; the next one has its files."""
-        self.server.close()
-        self.server = Server(*self.arguments)
-
-    async def ask(self, worker: int | None, command: str, data: Any = None, /, **told: Any) -> Any:
-        stamp = None if worker is None else (worker, self.starts[worker])
-        bits = None if data is None else np.asarray(data).view(np.uint8).reshape(-1)
-        error, answer, found = await self.server.answer(command, stamp, {"store": 0, **told}, bits)
-        if error is not None:
-            raise RuntimeError(": ".join(error))
-        return answer if found is None else found.view(np.float32).copy()
-
-    async def init(self, key: Any, values: list[float]) -> None:
-        await self.ask(0, "init", np.float32(values), key=key, shape=[len(values)], code=FLOAT)
-
-    async def push(
-        self,
-        rank: int,
-        n: int,
-        values: Any,
-        key: Any = "w",
-        rates: Any = None,
-        command: str = "push",
-        how: Any = None,
-        keys: int = 1,
-    ) -> Any:
-        data = np.asarray(values, np.uint32 if how else np.float32)
-        one = {
-            "store": 0,
-            "key": key,
-            "n": n,
-            "bytes": data.nbytes,
-            "rates": rates or {},
-            "how": how,
-            "keys": keys,
-        }
-        return await self.ask(rank, command, data, pushes=[one])
-
-
-async def settled(tasks: list[asyncio.Task[Any]]) -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert not any(task.done() for task in tasks), tasks
 
 
 def test_first_values_of_another_shape_are_refused(folder: Path) -> None:
@@ -135,7 +49,7 @@ def test_another_optimizer_than_that_of_others_is_refused(folder: Path) -> None:
         job = Job(folder, workers=3)
         told = [describe(mx.optimizer.SGD(learning_rate=0.5, momentum=m)) for m in (0.5, 0.5, 0.75)]
         await job.ask(1, "optimizer", n=1, optimizer=told[1])
-        assert job.server._store(0).updater is None, "that of worker 0 is the one that runs"
+        assert job.server._state.store(0).updater is None, "that of worker 0 is the one that runs"
         await job.ask(0, "optimizer", n=1, optimizer=told[0])
         await job.ask(0, "optimizer", n=2, optimizer=told[2])  # a later one may be another one
         said = re.escape("worker 1 has sgd with momentum 0.5; worker 2 has sgd with momentum 0.75")
@@ -226,186 +140,6 @@ def test_a_push_that_comes_again_counts_once(folder: Path) -> None:
     run(program)
 
 
-@pytest.mark.parametrize(
-    "kind", ["sgd", "adam", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("nag", "rmsprop"))]
-)
-def test_a_server_that_comes_back_holds_what_it_held(folder: Path, kind: str) -> None:
-    """Killed between any two requests, with and without checkpoints in between: the same bits."""
-
-    async def training(place: Path, kills: float, seed: int) -> list[float]:
-        moments = random.Random(seed)
-        job = Job(place)
-        schedule = mx.lr_scheduler.FactorScheduler(step=3, factor=0.5, base_lr=0.1)
-        await job.init("w", [1, 2, 3])
-        await job.init("b", [4])
-        options = {"momentum": 0.9} if kind in ("sgd", "nag") else {}
-        optimizer = describe(mx.optimizer.create(kind, lr_scheduler=schedule, **options))
-        await job.ask(0, "optimizer", n=1, optimizer=optimizer)
-        values = np.random.default_rng(3)
-        for n in range(1, 13):
-            for key, size in (("w", 3), ("b", 1)):
-                both = values.standard_normal((2, size)).astype(np.float32)
-                rates = {"rescale_grad": 1.0 if n < 6 else 0.5}
-                if moments.random() < kills:
-                    waits = asyncio.create_task(job.push(0, n, both[0], key, rates))
-                    await asyncio.sleep(0)
-                    job.kill()  # one has pushed, and gets no answer
-                    waits.cancel()
-                tasks = [asyncio.create_task(job.push(rank, n, both[rank], key, rates)) for rank in (0, 1)]
-                await asyncio.gather(*tasks)
-                if moments.random() < kills:
-                    job.kill()
-                if moments.random() < kills / 2:
-                    job.server._journal.checkpoint(job.server._state())
-        assert (await job.ask(0, "rounds"))["rounds"] == [12, 12]
-        return [*(await job.ask(0, "pull", key="w")), *(await job.ask(1, "pull", key="b"))]
-
-    async def program() -> None:
-        alone = await training(folder / "alone", 0.0, 0)
-        for seed in range(4):
-            assert await training(folder / f"killed-{seed}", 0.4, seed) == alone, seed
-
-    run(program)
-
-
-@pytest.mark.parametrize("rounds", [0, 1, 2, 3])
-@pytest.mark.parametrize("early", [False, True])
-def test_sums_before_an_optimizer_and_changes_after_it_outlive_processes(
-    folder: Path, rounds: int, early: bool
-) -> None:
-    """Killed after each request, or after none; with a checkpoint at any moment, or with none."""
-
-    async def training(place: Path, kills: bool, checkpoint: int) -> list[float]:
-        job, step = Job(place), 0
-
-        async def passed() -> None:
-            nonlocal step
-            step += 1
-            if step == checkpoint:
-                job.server._journal.checkpoint(job.server._state())
-            if kills:
-                job.kill()
-
-        async def both(key: str, n: int) -> Any:
-            found = await asyncio.gather(*(job.push(rank, n, [n + rank, 2 * n], key) for rank in (0, 1)))
-            await passed()
-            assert found[0].tolist() == found[1].tolist()
-            return found[0].tolist()
-
-        optimizer = describe(mx.optimizer.create("sgd", learning_rate=0.5, momentum=0.5))
-        await job.init("v", [9, 9])
-        await passed()
-        for n in range(1, rounds + 1):
-            assert await both("v", n) == [2 * n + 1, 4 * n]
-        await job.ask(0, "optimizer", n=1, optimizer=optimizer)
-        await passed()
-        await job.init("w", [1, 1])
-        await passed()
-        for n in range(1, 4):
-            await both("w", n)
-            await both("v", rounds + n)
-        return [*(await job.ask(0, "pull", key="v")), *(await job.ask(1, "pull", key="w"))]
-
-    async def program() -> None:
-        alone = await training(folder / "alone", False, 0)
-        for checkpoint in range(1, rounds + 10) if early else (0,):
-            for kills in (False, True):
-                place = folder / f"{checkpoint}-{kills}"
-                assert await training(place, kills, checkpoint) == alone, (checkpoint, kills)
-                shutil.rmtree(place)
-
-    run(program)
-
-
-def test_values_that_find_no_room_in_files_change_in_place(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(memory.Memory, "_more", lambda self, size: False)
-
-    async def program() -> None:
-        job = Job(folder)
-        await job.init("w", [1, 2])
-        for n in range(1, 4):
-            found = await asyncio.gather(*(job.push(rank, n, [n, rank]) for rank in (0, 1)))
-            assert [each.tolist() for each in found] == [[2 * n, 1]] * 2
-            job.kill()
-            assert (await job.ask(0, "rounds"))["rounds"] == [n]
-            assert (await job.ask(0, "pull", key="w")).tolist() == [2 * n, 1]
-
-    run(program)
-
-
-def test_a_sum_without_its_record_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def program() -> None:
-        job = Job(folder, 1)
-        await job.init("w", [1, 2])
-        for n in range(1, 6):
-            with monkeypatch.context() as patch:
-                patch.setattr(job.server._journal, "append", lambda *what: 1 / 0)
-                with pytest.raises(ZeroDivisionError):
-                    await job.push(0, n, [n, 100])
-            job.kill()
-            assert (await job.ask(0, "rounds"))["rounds"] == [n - 1]
-            assert (await job.ask(0, "pull", key="w")).tolist() == ([1, 2] if n == 1 else [n - 1, 7])
-            assert (await job.push(0, n, [n, 7])).tolist() == [n, 7]
-
-    run(program)
-
-
-def test_a_change_that_is_not_whole_is_no_change(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_FILE", 4096)
-
-    async def program() -> None:
-        job = Job(folder, 1)
-        await job.init("w", [1])
-        assert (await job.push(0, 1, [2])).tolist() == [2]
-        (changes,) = folder.glob("changes-*.bin")
-        whole = changes.read_bytes()
-        for length in range(0, len(whole) - 1, 3):
-            (checkpoint,) = folder.glob("checkpoint-*.bin")
-            place = folder / f"cut-{length}"
-            place.mkdir()
-            (place / checkpoint.name).write_bytes(checkpoint.read_bytes())
-            (place / changes.name).write_bytes(whole[:length])
-            for values in folder.glob("values-*.bin"):
-                shutil.copy(values, place)
-            cut = Job(place, 1)
-            counted = (await cut.ask(0, "rounds"))["rounds"]
-            assert counted in ([], [0])
-            if counted:
-                assert (await cut.push(0, 1, [2])).tolist() == [2]
-
-    run(program)
-
-
-def test_two_processes_never_have_the_same_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_HELD", 0.1)
-
-    async def program() -> None:
-        job = Job(folder, 1)
-        await job.init("w", [1])
-        with pytest.raises(mx.MXNetError, match="another process has the files"):
-            Server(*job.arguments)
-        assert (await job.push(0, 1, [2])).tolist() == [2]
-        job.kill()
-        assert (await job.ask(0, "pull", key="w")).tolist() == [2]
-
-    run(program)
-
-
-def test_a_damaged_checkpoint_is_refused(folder: Path) -> None:
-    async def program() -> None:
-        job = Job(folder, 1)
-        await job.init("w", [1])
-        job.kill()
-        (checkpoint,) = folder.glob("checkpoint-*.bin")
-        checkpoint.write_bytes(checkpoint.read_bytes()[:-20])
-        with pytest.raises(mx.MXNetError, match=checkpoint.name):
-            job.kill()
-
-    run(program)
-
-
 @pytest.mark.parametrize("policy", ["stop", "continue", "restart"])
 def test_a_lost_worker(folder: Path, policy: str) -> None:
     async def program() -> None:
@@ -486,14 +220,78 @@ def test_who_has_ended_is_waited_for_no_more(folder: Path) -> None:
 
 def test_waits_have_a_deadline_and_name_who_is_missing(folder: Path) -> None:
     async def program() -> None:
-        job = Job(folder, 3, timeout=0.1)
+        waits = [
+            ("workers 1, 2: push 1 of key 'w'", lambda job: job.push(0, 1, [1])),
+            ("workers 1, 2: barrier", lambda job: job.ask(0, "barrier", n=1, called="barrier", keys=1)),
+            ("worker 0: the first value of key 'x'", lambda job: job.ask(1, "pull", key="x")),
+        ]
+        for place, (what, call) in enumerate(waits):
+            for policy in ("stop", "continue"):
+                job = Job(folder / f"{place}-{policy}", 3, policy, timeout=0.1)
+                await job.init("w", [0])
+                with pytest.raises(RuntimeError, match=f"PeerTimeoutError: .*{what}"):
+                    await call(job)
+                if policy == "continue":
+                    await job.ask(2, "rounds")  # the others may go on
+                else:
+                    with pytest.raises(RuntimeError, match=f"PeerTimeoutError: .*{what}"):
+                        await job.ask(2, "rounds")
+
+    run(program)
+
+
+def test_all_workers_hear_the_same_error(folder: Path) -> None:
+    """Also those that wait, those that come later, those of a server that comes back, and those of other servers."""
+
+    async def program() -> None:
+        job, other = Job(folder / "a", 3), Job(folder / "b", 3)
         await job.init("w", [0])
-        with pytest.raises(RuntimeError, match=r"PeerTimeoutError: .*workers 1, 2: push 1 of key 'w'"):
-            await job.push(0, 1, [1])
-        with pytest.raises(RuntimeError, match=r"PeerTimeoutError: .*workers 1, 2: some barrier"):
-            await job.ask(0, "barrier", n=1, called="some barrier", keys=1)
-        with pytest.raises(RuntimeError, match="PeerTimeoutError: .*worker 0: the first value of key 'x'"):
-            await job.ask(1, "pull", key="x")
+        waits = asyncio.create_task(job.push(0, 1, [1]))
+        await settled([waits])
+        said = []
+        for call in (
+            lambda: job.push(1, 1, [1, 2]), lambda: waits, lambda: job.push(2, 1, [1]), lambda: job.ask(0, "rounds")
+        ):  # fmt: skip
+            with pytest.raises(RuntimeError) as found:
+                await call()
+            said.append(str(found.value))
+        job.kill()
+        with pytest.raises(RuntimeError) as found:
+            await job.ask(1, "rounds")
+        kind, _, why = said[0].partition(": ")
+        await other.ask(1, "fail", kind=kind, why=why)
+        await other.ask(
+            None, "lost", rank=1, start=0, then="stop", why="worker 1 has ended"
+        )  # which is no cause
+        with pytest.raises(RuntimeError) as there:
+            await other.ask(0, "rounds")
+        assert {*said, str(found.value), str(there.value)} == {said[0]}
+        assert said[0].startswith("ProtocolError: [KVStore server] key 'w': expected 4 bytes, got 8"), said
+
+    run(program)
+
+
+def test_first_values_wake_only_those_that_wait_for_them(folder: Path) -> None:
+    async def program() -> None:
+        job, keys = Job(folder), range(300)
+        looks = 0
+        until = job.server._waits.until
+
+        async def counted(waiters: Any, rank: int, ready: Any, *more: Any) -> None:
+            def looked() -> bool:
+                nonlocal looks
+                looks += 1
+                return bool(ready())
+
+            await until(waiters, rank, looked, *more)
+
+        job.server._waits.until = counted  # type: ignore[method-assign]
+        pulls = [asyncio.create_task(job.ask(1, "pull", key=key)) for key in keys]
+        await settled(pulls)
+        for key in keys:
+            await job.init(key, [key])
+        assert [(await each).tolist() for each in pulls] == [[key] for key in keys]
+        assert looks <= 4 * len(keys)
 
     run(program)
 
@@ -511,10 +309,9 @@ def test_what_does_not_fit_ends_the_job(folder: Path) -> None:
         ):
             job = Job(folder / str(place))
             await job.init("w", [0])
-            with pytest.raises(RuntimeError, match="ProtocolError"):
-                await wrong(job)
-            with pytest.raises(RuntimeError, match="PeerLostError"):
-                await job.push(1, 1, [1])
+            for call in (wrong(job), job.push(1, 1, [1])):
+                with pytest.raises(RuntimeError, match="ProtocolError"):
+                    await call
 
     run(program)
 
@@ -535,7 +332,7 @@ def test_compressed_pushes_are_summed(folder: Path) -> None:
             RuntimeError, match="ProtocolError: .*compression of worker 0 is .*2bit.* worker 1 none"
         ):
             await job.push(1, 2, [1, 1, 1])
-        with pytest.raises(RuntimeError, match="PeerLostError: .*compression"):
+        with pytest.raises(RuntimeError, match="ProtocolError: .*compression"):
             await waits
 
     run(program)
@@ -581,17 +378,3 @@ def test_a_server_is_profiled(folder: Path, tmp_path: Path) -> None:
     finally:
         profiler.set_config()
     assert (tmp_path / "rank0_servers.json").exists()
-
-
-def test_an_update_that_raises_is_not_repeated_by_the_next_server(folder: Path) -> None:
-    async def program() -> None:
-        job = Job(folder, 1)
-        await job.init("w", [1, 1])
-        await job.ask(0, "optimizer", n=1, optimizer=describe(mx.optimizer.GroupAdaGrad()))
-        with pytest.raises(RuntimeError, match="expected 2 axes"):
-            await job.push(0, 1, [1, 1])
-        job.kill()
-        assert (await job.ask(0, "rounds"))["rounds"] == [0]
-        assert (await job.ask(0, "pull", key="w")).tolist() == [1, 1]
-
-    run(program)

@@ -12,21 +12,24 @@ _MUST = "all workers must initialise the same keys in the same order"
 
 
 class Keys:
-    """The keys that workers have initialised, compared where all come with the same ones: at pushes and barriers.
+    """The keys that workers have initialised, compared where all come with the same ones: at pushes and meetings.
 
-    A worker tells at once of new keys, while calls that it made before may still be on their way. So it also says how
-    often it has called what. Who then has more keys than another one brings to a later call differs from that one, long
-    before it comes. Nothing is kept in files, as of `Optimizers`.
+    A worker tells at once of new keys, while calls that it made before may still be on their way. So it also says which
+    calls it has made since it last told. Who then has more keys than another one brings to a later call differs from
+    that one, long before it comes. Nothing is kept in files, as of `Optimizers`.
 
     Threads: one.
     """
 
     def __init__(self) -> None:
-        #: by worker: its keys, by their number; and how often it had called what when it told of the last one
+        #: by worker: its keys, by their number; and how often it had called what when it told of the last one, unless
+        #: the server has come back meanwhile
         self._names: dict[int, dict[int, str]] = {}
-        self._called: dict[int, Mapping[Any, int]] = {}
-        #: by what is called: the last call that somebody came to, its name, and with how many keys workers came
+        self._called: dict[int, dict[Any, int]] = {}
+        #: by what is called: the call to which somebody has come, its name, and with how many keys workers came
         self._came: dict[Any, tuple[int, str, dict[int, int]]] = {}
+        #: by a number of keys: what somebody has come to with so many
+        self._with: dict[int, set[Any]] = {}
 
     def tell(self, rank: int, begin: int, names: Sequence[str], called: Mapping[Any, int]) -> None:
         """A worker has initialised keys, the first of which is number `begin` of its keys.
@@ -34,15 +37,18 @@ class Keys:
         Parameters
         ----------
         called : mapping
-            How often it has called what until now, by the places of `come`.
+            By the places of `come`, how often it has called what it called since it last told.
 
         Raises
         ------
         ProtocolError  they are others than those of another worker; the message names keys and workers
         """
         mine = self._names.setdefault(rank, {})
+        if begin == 0 or (rank in self._called and begin <= len(mine)):
+            self._called.setdefault(rank, {}).update(called)
+        else:
+            self._called.pop(rank, None)
         mine.update(enumerate(names, begin))
-        self._called[rank] = called
         for number in range(begin, begin + len(names)):
             for other, theirs in self._names.items():
                 if theirs.get(number, mine[number]) != mine[number]:
@@ -51,10 +57,12 @@ class Keys:
                         for each, name in sorted([(rank, mine[number]), (other, theirs[number])])
                     )
                     raise ProtocolError(f"[KVStore] keys differ: {said}; {_MUST}")
-        for place, (n, what, counts) in self._came.items():
-            for other, count in counts.items():
-                if rank not in counts and self._least(rank, place, n) > count:
-                    self._refuse(what, rank, other, count, len(mine))
+            # What others have come to with fewer keys was compared when this worker told of the keys before.
+            for place in self._with.get(number, ()):
+                n, what, counts = self._came[place]
+                if rank not in counts and self._least(rank, place, n) > number:
+                    other = min(each for each, count in counts.items() if count == number)
+                    self._refuse(what, rank, other, number, len(mine))
 
     def come(self, place: Any, n: int, what: str, rank: int, count: int) -> None:
         """A worker has come to call `n` of a place, named so for messages, with so many keys.
@@ -64,6 +72,7 @@ class Keys:
         ProtocolError  another one has others; the message names keys and workers
         """
         if place not in self._came or self._came[place][0] != n:
+            self.over(place)
             self._came[place] = n, what, {}
         counts = self._came[place][2]
         for other in self._names.keys() | counts.keys():
@@ -73,13 +82,24 @@ class Keys:
             if other != rank and other in counts and count > theirs:
                 self._refuse(what, rank, other, theirs, count)
         counts[rank] = count
+        self._with.setdefault(count, set()).add(place)
+
+    def over(self, place: Any) -> None:
+        """All have come to the call of a place."""
+        _, _, counts = self._came.pop(place, (0, "", {}))
+        for count in set(counts.values()):
+            self._with[count].discard(place)
+            if not self._with[count]:
+                del self._with[count]
 
     def forget(self, rank: int) -> None:
         """A worker is waited for no more, or begins anew."""
         self._names.pop(rank, None)
         self._called.pop(rank, None)
-        for _, _, counts in self._came.values():
-            counts.pop(rank, None)
+        for place, (_, _, counts) in self._came.items():
+            count = counts.pop(rank, None)
+            if count is not None and count not in counts.values():
+                self._with[count].discard(place)
 
     def _least(self, rank: int, place: Any, n: int) -> int:
         """With how many keys, at least, a worker will come to call `n` of a place."""

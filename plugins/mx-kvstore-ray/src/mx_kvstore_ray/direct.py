@@ -65,10 +65,16 @@ class Frames:
         del kept[:at]
 
 
+def _of_other_end(end: Any) -> tuple[int, int, int]:
+    """The process, user and group at the other end of a socket."""
+    found = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    process, user, group = _CREDENTIALS.unpack(found)
+    return process, user, group
+
+
 def _is_ours(end: Any) -> bool:
     """Whether the other end of a socket is a process of this user."""
-    found = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return bool(_CREDENTIALS.unpack(found)[1] == os.geteuid())
+    return _of_other_end(end)[1] == os.geteuid()
 
 
 # ---- of a server ----
@@ -219,6 +225,7 @@ class Channel:
                 refused = name
                 continue
             with end:
+                process = _of_other_end(end)[0]
                 with self._lock:
                     self._socket = end
                 self._hear(end)
@@ -228,7 +235,7 @@ class Channel:
                     self._pending.clear()
                     self._unsent.clear()
             for future in lost:
-                future.set_exception(ConnectionError("the connection to the server has ended"))
+                future.set_exception(ConnectionError(f"the connection to its process {process} has ended"))
 
     def _hear(self, end: socket.socket) -> None:
         """Until the end of the connection."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError
 
+#: characters of a text of Ray's in a message
+_LONGEST = 600
+
 
 class PeerLostError(MXNetError):
     """A process of the job has ended, or cannot be reached; the message names it and its role."""
@@ -39,6 +42,17 @@ def stop_behind(error: BaseException | None) -> Stopped | None:
     while error is not None and not isinstance(error, Stopped):
         error = error.__cause__ or error.__context__
     return error
+
+
+def in_a_line(error: BaseException) -> str:
+    """The kind and text of an error of Ray, whose texts have many lines: of one in an actor's start, the last one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines and "creation task" in lines[0]:
+        return lines[-1]
+    text = " ".join(" ".join(lines).split())
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}…"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 #: errors that a server's answer may name

@@ -21,11 +21,14 @@ from mx_core.cli.engines import Engine
 from mx_kvstore.processes import Process, described, end
 from mx_kvstore_ray import actors, settings
 from mx_kvstore_ray.cluster import Cluster
-from mx_kvstore_ray.errors import ClusterError, Stopped, stop_behind
-from mx_kvstore_ray.settings import POLICIES, Place
+from mx_kvstore_ray.errors import ClusterError, Stopped, in_a_line, stop_behind
+from mx_kvstore_ray.progress import saying
+from mx_kvstore_ray.settings import GIVEN_UP, POLICIES, Place
 
 #: seconds between two ways to end a process, between two looks at all, and between two questions to a lost server
 _GRACE, _LOOK, _AGAIN = 3.0, 0.02, 0.2
+#: seconds that Ray has to start a server
+_BEGIN = 600.0
 
 
 @dataclass
@@ -65,7 +68,7 @@ class Plan:
 class _Servers:
     """The servers as the launcher sees them: it tells them of lost workers until they have heard it."""
 
-    def __init__(self, plan: Plan, cluster: Cluster) -> None:
+    def __init__(self, plan: Plan, cluster: Cluster, job: str) -> None:
         self._ray = cluster.ray
         self._retried = actors.retried(self._ray)
         interval = settings.number("MX_KVSTORE_RAY_CHECKPOINT", settings.CHECKPOINT, 0.0)
@@ -80,15 +83,30 @@ class _Servers:
                     f"{cluster.folder}/server-{server}",
                     plan.timeout,
                     interval,
+                    job,
                 ),
             )
             for server in range(plan.servers)
         ]
         self._waiting: list[tuple[Any, Any, str, dict[str, Any], float]] = []
+        #: by server, since when it has not answered
+        self._failing: dict[Any, float] = {}
 
     def begin(self) -> None:
-        """Waits until all are there."""
-        self._ray.get([handle.answer.remote("join", None, {}) for handle in self._handles])
+        """Waits until all are there.
+
+        Raises
+        ------
+        ClusterError  one does not start; the message says why
+        """
+        answers = [handle.answer.remote("join", None, {}) for handle in self._handles]
+        for server, answer in enumerate(answers):
+            try:
+                self._ray.get(answer, timeout=_BEGIN)
+            except self._retried as error:
+                raise ClusterError(f"server {server} does not start: {in_a_line(error)}") from error
+            except self._ray.exceptions.GetTimeoutError as error:
+                raise ClusterError(f"server {server} did not start within {_BEGIN:.0f} s") from error
 
     def tell(self, command: str, told: dict[str, Any]) -> None:
         """Sends a command to all; does not block."""
@@ -96,7 +114,12 @@ class _Servers:
             self._waiting.append((handle, handle.answer.remote(command, None, told), command, told, 0.0))
 
     def look(self) -> bool:
-        """Sends again what a lost server has not answered; whether all is answered."""
+        """Sends again what a lost server has not answered; whether all is answered.
+
+        Raises
+        ------
+        ClusterError  a server does not come back
+        """
         left, now = [], time.monotonic()
         for handle, answer, command, told, after in self._waiting:
             if now < after:
@@ -107,7 +130,13 @@ class _Servers:
                 continue
             try:
                 self._ray.get(answer)
-            except self._retried:
+                self._failing.pop(handle, None)
+            except self._retried as error:
+                if now - self._failing.setdefault(handle, now) > GIVEN_UP:
+                    raise ClusterError(
+                        f"server {self._handles.index(handle)} is lost, and did not come back within {GIVEN_UP:.0f} s: "
+                        f"{in_a_line(error)}"
+                    ) from error
                 again = handle.answer.remote(command, None, told)
                 left.append((handle, again, command, told, now + _AGAIN))
         self._waiting = left
@@ -139,10 +168,11 @@ class Launch:
         try:
             with _signals() as quiet:
                 try:
-                    cluster = Cluster(self._plan.address, self._job, self._plan.servers, self._plan.folder)
+                    cluster = self._cluster()
                     self._catch(quiet)
-                    self._servers = _Servers(self._plan, cluster)
-                    self._servers.begin()
+                    with saying("starting servers", _say, at_once=False):
+                        self._servers = _Servers(self._plan, cluster, self._job)
+                        self._servers.begin()
                     for rank in range(self._plan.workers):
                         self._start(rank, cluster)
                     self._watch(cluster)
@@ -171,6 +201,12 @@ class Launch:
             stopped = error.number
         return 128 + stopped if stopped else self._failed or 0
 
+    def _cluster(self) -> Cluster:
+        plan = self._plan
+        what = f"connecting to Ray at {plan.address}" if plan.address else "starting Ray"
+        with saying(what, _say, at_once=True):
+            return Cluster(plan.address, self._job, plan.servers, plan.folder)
+
     @staticmethod
     def _catch(numbers: Sequence[int]) -> None:
         for number in numbers:  # again, as Ray has set its own
@@ -179,11 +215,11 @@ class Launch:
     def _start(self, rank: int, cluster: Cluster) -> None:
         plan = self._plan
         place = Place(cluster.address, self._job, rank, self._starts[rank], plan.workers, plan.servers)
-        told = {
+        environment = {
             **os.environ, "MX_KVSTORE_ENGINE": "ray", **place.variables(), **plan.environment,
             "MX_KVSTORE_TIMEOUT": f"{plan.timeout:g}", "MX_KVSTORE_RAY_ON_LOSS": plan.on_loss,
         }  # fmt: skip
-        process = Process(f"worker {rank}", list(plan.command), told)
+        process = Process(f"worker {rank}", list(plan.command), environment)
         self._processes.append(process)
         self._running[rank] = process
         process.begin()
@@ -222,8 +258,8 @@ class Launch:
             then = "stop"
         elif then == "continue" and not self._running and not self._well:
             then = "stop"
-        told = {"rank": rank, "start": start, "then": then, "why": f"[KVStore] {what}"}
-        self._servers.tell("lost", told)
+        lost = {"rank": rank, "start": start, "then": then, "why": f"[KVStore] {what}"}
+        self._servers.tell("lost", lost)
         if then == "stop":
             _say(what)
             self._failed = 128 - status if status < 0 else status

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import logging
@@ -19,11 +20,12 @@ from mx_core import dtypes
 from mx_core.errors import MXNetError
 from mx_kvstore.arrays import Values, sums
 from mx_kvstore.compression import Compression
-from mx_kvstore_ray.errors import KINDS, LASTING, PeerLostError, PeerTimeoutError
+from mx_kvstore_ray.errors import KINDS, LASTING, PeerLostError, PeerTimeoutError, in_a_line
 from mx_kvstore_ray.faults import Fault
 from mx_kvstore_ray.memory import Memory, Others, Region
 from mx_kvstore_ray.messages import aligned, packed
 from mx_kvstore_ray.parts import Part
+from mx_kvstore_ray.settings import GIVEN_UP
 
 _log = logging.getLogger("mx.kvstore")
 
@@ -34,8 +36,8 @@ _BYTES = dtypes.code("uint8")
 _PAUSE, _WARN, _LATE = 0.2, 10.0, 30.0
 #: seconds that servers have to say who waits, before a wait is told without it
 _ASKED = 2.0
-#: seconds after which a server that cannot be reached is lost
-GIVEN_UP = 120.0
+#: seconds that servers have to hear of a failure
+_HEARD = 2.0
 
 #: (server, command, JSON values, bytes) -> what becomes the answer; with `result()`, and `add_done_callback(function)`
 Send = Callable[[int, str, dict[str, Any], Any], Any]
@@ -260,6 +262,22 @@ class Requests:
         with self._changed:
             self._stopping = True
         self._give_up()
+        self._tell_failure()
+
+    def _tell_failure(self) -> None:
+        """Tells the servers of a failure, so that other workers get the same error, wherever they wait. Blocks."""
+        error = self._fault.error
+        if error is None:
+            return
+        told = {"kind": type(error).__name__, "why": str(error)}
+        answers = []
+        for server in range(self._servers):
+            with contextlib.suppress(Exception):  # one that is lost cannot hear it
+                answers.append(self._send(server, "fail", told, None))
+        limit = time.monotonic() + _HEARD
+        for answer in answers:
+            with contextlib.suppress(Exception):
+                answer.result(max(0.0, limit - time.monotonic()))
 
     def _turn(self) -> bool:
         """Does what is to be done, or waits for it; false at the end."""
@@ -395,13 +413,13 @@ class Requests:
             _log.warning(
                 "server %d does not answer (%s); it is asked again: %s",
                 call.server,
-                type(reason).__name__,
+                in_a_line(reason),
                 call.called,
             )
         if now - call.failing > min(GIVEN_UP, self._timeout):
             raise PeerLostError(
                 f"[KVStore] server {call.server} is lost, and did not come back within {now - call.failing:.0f} s: "
-                f"{type(reason).__name__}"
+                f"{in_a_line(reason)}"
             )
         heapq.heappush(self._again, (now + _PAUSE, next(self._order), call))
 

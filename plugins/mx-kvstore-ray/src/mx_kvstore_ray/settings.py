@@ -30,6 +30,8 @@ VARIABLES: Mapping[str, str] = {
 #: seconds
 TIMEOUT = 300.0
 CHECKPOINT = 60.0
+#: after which a server that cannot be reached is lost
+GIVEN_UP = 120.0
 POLICIES = ("stop", "continue", "restart")
 
 

@@ -64,7 +64,7 @@ class RayStore(KVStore):
         #: orders its pushes and pulls
         self._hosts: dict[Any, NDArray] = {}
         self._pushes: dict[Any, int] = {}
-        self._number = joined.new_store(self._pushes)
+        self._number = joined.new_store()
         self._begin = 0
         self._optimizers = self._loads = 0
         self._optimizer: Any = None
@@ -175,6 +175,7 @@ class RayStore(KVStore):
     def _exchange(self, key: Any, total: NDArray, stored: NDArray, outs: list[NDArray]) -> None:
         self._world.check()
         self._pushes[key] += 1
+        self._world.count_push(self._number, key, self._pushes[key])
         host, priority, compression = self._hosts[key], self.priority, self._compression
         if compression is not None and key not in self._residuals:
             self._residuals[key] = np.zeros(stored.size, np.float32)

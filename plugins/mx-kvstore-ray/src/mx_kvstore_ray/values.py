@@ -196,6 +196,12 @@ class Value:
         gradient.wait_to_write()
         self._array.wait_to_read()
 
+    def end_round(self) -> None:
+        """A round is complete."""
+        self.rounds += 1
+        self.pushed.clear()
+        wake(self.waiters)
+
     def _shared(self, values: Values) -> NDArray:
         return share_numpy(values.reshape(self.shape), self.code)
 
@@ -235,6 +241,14 @@ class Members:
     def from_told(told: dict[str, Any]) -> Members:
         """What `told` gave."""
         return Members(dict(enumerate(told["starts"])), set(told["active"]), set(told["ended"]))
+
+
+def wake(waiters: Waiters) -> None:
+    """Has those that wait look again."""
+    for future in waiters:
+        if not future.done():
+            future.set_result(None)
+    waiters.clear()
 
 
 def elements(data: Values, code: int) -> Values:

@@ -49,10 +49,12 @@ class World:
         self.process = os.getpid()
         self.timeout = settings.timeout()
         self.fault = Fault()
-        #: by the number of a store, how often each of its keys was pushed
-        self._stores: list[dict[Any, int]] = []
+        self._stores = 0
         self._keys: list[str] = []
+        #: how many keys the servers know, and by store and key how often those were pushed that were pushed since then
         self._told = 0
+        self._pushed: dict[tuple[int, Any], int] = {}
+        self._telling, self._counting = threading.Lock(), threading.Lock()
         self._barriers = 0
         self._closed = False
         ray = self._ray = _connected(place)
@@ -96,6 +98,9 @@ class World:
                 time.sleep(_AGAIN)
             except TimeoutError:
                 continue
+            except Exception:  # Ray's, of whatever kind, when its connection is closed meanwhile
+                if not self._closed:
+                    raise
         return None
 
     def check(self) -> None:
@@ -107,10 +112,11 @@ class World:
             )
         self.fault.check()
 
-    def new_store(self, pushes: dict[Any, int]) -> int:
-        """The number of a store of this worker, which counts the pushes of its keys there."""
-        self._stores.append(pushes)
-        return len(self._stores) - 1
+    def new_store(self) -> int:
+        """The number of a store of this worker."""
+        with self._counting:
+            self._stores += 1
+            return self._stores - 1
 
     def new_key(self, key: Any) -> None:
         """A store of this worker has initialised a key."""
@@ -121,6 +127,11 @@ class World:
         """How many keys this worker has initialised."""
         return len(self._keys)
 
+    def count_push(self, store: int, key: Any, n: int) -> None:
+        """A store is about to push a key for the `n`-th time."""
+        with self._counting:
+            self._pushed[store, key] = n
+
     def tell_keys(self) -> None:
         """Tells the servers which keys are new, if some are. Blocks, but waits for no other worker.
 
@@ -128,12 +139,20 @@ class World:
         ------
         ProtocolError  another worker has others
         """
-        begin, end = self._told, len(self._keys)
-        if begin < end:
-            counts = [dict(each) for each in self._stores]  # copies, as other threads may initialise keys
-            pushes = [(number, key, n) for number, each in enumerate(counts) for key, n in each.items() if n]
+        if self._told == len(self._keys):
+            return
+        with self._telling:
+            begin, end = self._told, len(self._keys)
+            with self._counting:
+                pushed, self._pushed = self._pushed, {}
+            pushes = [(store, key, n) for (store, key), n in pushed.items()]
             told = {"begin": begin, "names": self._keys[begin:end], "pushes": pushes, "met": self._barriers}
-            self.requests.command("keys", told)
+            try:
+                self.requests.command("keys", told)
+            except BaseException:  # such as Ctrl-C: they are told again
+                with self._counting:
+                    self._pushed = pushed | self._pushed
+                raise
             self._told = end
 
     def meet(self, called: str) -> None:

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a server holds outlives its process, whole or not at all, and of a job what is to outlive it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mx_kvstore_ray", reason="mx-kvstore-ray is not installed")
+
+from asked_server import Job, run, settled
+
+import mx
+from mx_kvstore_ray import memory, state
+from mx_kvstore_ray.described import describe
+from mx_kvstore_ray.server import Server
+
+
+@pytest.mark.parametrize(
+    "kind", ["sgd", "adam", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("nag", "rmsprop"))]
+)
+def test_a_server_that_comes_back_holds_what_it_held(folder: Path, kind: str) -> None:
+    """Killed between any two requests, with and without checkpoints in between: the same bits."""
+
+    async def training(place: Path, kills: float, seed: int) -> list[float]:
+        moments = random.Random(seed)
+        job = Job(place)
+        schedule = mx.lr_scheduler.FactorScheduler(step=3, factor=0.5, base_lr=0.1)
+        await job.init("w", [1, 2, 3])
+        await job.init("b", [4])
+        options = {"momentum": 0.9} if kind in ("sgd", "nag") else {}
+        optimizer = describe(mx.optimizer.create(kind, lr_scheduler=schedule, **options))
+        await job.ask(0, "optimizer", n=1, optimizer=optimizer)
+        values = np.random.default_rng(3)
+        for n in range(1, 13):
+            for key, size in (("w", 3), ("b", 1)):
+                both = values.standard_normal((2, size)).astype(np.float32)
+                rates = {"rescale_grad": 1.0 if n < 6 else 0.5}
+                if moments.random() < kills:
+                    waits = asyncio.create_task(job.push(0, n, both[0], key, rates))
+                    await asyncio.sleep(0)
+                    job.kill()  # one has pushed, and gets no answer
+                    waits.cancel()
+                tasks = [asyncio.create_task(job.push(rank, n, both[rank], key, rates)) for rank in (0, 1)]
+                await asyncio.gather(*tasks)
+                if moments.random() < kills:
+                    job.kill()
+                if moments.random() < kills / 2:
+                    job.server._state.checkpoint()
+        assert (await job.ask(0, "rounds"))["rounds"] == [12, 12]
+        return [*(await job.ask(0, "pull", key="w")), *(await job.ask(1, "pull", key="b"))]
+
+    async def program() -> None:
+        alone = await training(folder / "alone", 0.0, 0)
+        for seed in range(4):
+            assert await training(folder / f"killed-{seed}", 0.4, seed) == alone, seed
+
+    run(program)
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 3])
+@pytest.mark.parametrize("early", [False, True])
+def test_sums_before_an_optimizer_and_changes_after_it_outlive_processes(
+    folder: Path, rounds: int, early: bool
+) -> None:
+    """Killed after each request, or after none; with a checkpoint at any moment, or with none."""
+
+    async def training(place: Path, kills: bool, checkpoint: int) -> list[float]:
+        job, step = Job(place), 0
+
+        async def passed() -> None:
+            nonlocal step
+            step += 1
+            if step == checkpoint:
+                job.server._state.checkpoint()
+            if kills:
+                job.kill()
+
+        async def both(key: str, n: int) -> Any:
+            found = await asyncio.gather(*(job.push(rank, n, [n + rank, 2 * n], key) for rank in (0, 1)))
+            await passed()
+            assert found[0].tolist() == found[1].tolist()
+            return found[0].tolist()
+
+        optimizer = describe(mx.optimizer.create("sgd", learning_rate=0.5, momentum=0.5))
+        await job.init("v", [9, 9])
+        await passed()
+        for n in range(1, rounds + 1):
+            assert await both("v", n) == [2 * n + 1, 4 * n]
+        await job.ask(0, "optimizer", n=1, optimizer=optimizer)
+        await passed()
+        await job.init("w", [1, 1])
+        await passed()
+        for n in range(1, 4):
+            await both("w", n)
+            await both("v", rounds + n)
+        return [*(await job.ask(0, "pull", key="v")), *(await job.ask(1, "pull", key="w"))]
+
+    async def program() -> None:
+        alone = await training(folder / "alone", False, 0)
+        for checkpoint in range(1, rounds + 10) if early else (0,):
+            for kills in (False, True):
+                place = folder / f"{checkpoint}-{kills}"
+                assert await training(place, kills, checkpoint) == alone, (checkpoint, kills)
+                shutil.rmtree(place)
+
+    run(program)
+
+
+def test_values_that_find_no_room_in_files_change_in_place(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory.Memory, "_more", lambda self, size: False)
+
+    async def program() -> None:
+        job = Job(folder)
+        await job.init("w", [1, 2])
+        for n in range(1, 4):
+            found = await asyncio.gather(*(job.push(rank, n, [n, rank]) for rank in (0, 1)))
+            assert [each.tolist() for each in found] == [[2 * n, 1]] * 2
+            job.kill()
+            assert (await job.ask(0, "rounds"))["rounds"] == [n]
+            assert (await job.ask(0, "pull", key="w")).tolist() == [2 * n, 1]
+
+    run(program)
+
+
+def test_a_sum_without_its_record_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def program() -> None:
+        job = Job(folder, 1)
+        await job.init("w", [1, 2])
+        for n in range(1, 6):
+            with monkeypatch.context() as patch:
+                patch.setattr(job.server._state._journal, "append", lambda *what: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    await job.push(0, n, [n, 100])
+            job.kill()
+            assert (await job.ask(0, "rounds"))["rounds"] == [n - 1]
+            assert (await job.ask(0, "pull", key="w")).tolist() == ([1, 2] if n == 1 else [n - 1, 7])
+            assert (await job.push(0, n, [n, 7])).tolist() == [n, 7]
+
+    run(program)
+
+
+def test_a_change_that_is_not_whole_is_no_change(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_FILE", 4096)
+
+    async def program() -> None:
+        job = Job(folder, 1)
+        await job.init("w", [1])
+        assert (await job.push(0, 1, [2])).tolist() == [2]
+        (changes,) = folder.glob("changes-*.bin")
+        whole = changes.read_bytes()
+        for length in range(0, len(whole) - 1, 3):
+            (checkpoint,) = folder.glob("checkpoint-*.bin")
+            place = folder / f"cut-{length}"
+            place.mkdir()
+            (place / checkpoint.name).write_bytes(checkpoint.read_bytes())
+            (place / changes.name).write_bytes(whole[:length])
+            for values in folder.glob("values-*.bin"):
+                shutil.copy(values, place)
+            cut = Job(place, 1)
+            counted = (await cut.ask(0, "rounds"))["rounds"]
+            assert counted in ([], [0])
+            if counted:
+                assert (await cut.push(0, 1, [2])).tolist() == [2]
+
+    run(program)
+
+
+def test_two_processes_never_have_the_same_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "_HELD", 0.1)
+
+    async def program() -> None:
+        job = Job(folder, 1)
+        await job.init("w", [1])
+        with pytest.raises(mx.MXNetError, match="another process has the files"):
+            Server(*job.arguments)
+        assert (await job.push(0, 1, [2])).tolist() == [2]
+        job.kill()
+        assert (await job.ask(0, "pull", key="w")).tolist() == [2]
+
+    run(program)
+
+
+def test_a_damaged_checkpoint_is_refused(folder: Path) -> None:
+    async def program() -> None:
+        job = Job(folder, 1)
+        await job.init("w", [1])
+        job.kill()
+        (checkpoint,) = folder.glob("checkpoint-*.bin")
+        checkpoint.write_bytes(checkpoint.read_bytes()[:-20])
+        with pytest.raises(mx.MXNetError, match=checkpoint.name):
+            job.kill()
+
+    run(program)
+
+
+@pytest.mark.parametrize("end", ["ended", "lost", "fail", "restarted"])
+@pytest.mark.parametrize("policy", ["stop", "continue", "restart"])
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_later_job_waits_for_all_its_workers(folder: Path, policy: str, end: str, checkpoint: bool) -> None:
+    """However the job before has ended, and with whom."""
+
+    async def program() -> None:
+        job = Job(folder, 2, policy)
+        await job.init("w", [0])
+        await asyncio.gather(*(job.push(rank, 1, [1]) for rank in (0, 1)))
+        await asyncio.gather(*(job.ask(rank, "barrier", n=1, called="barrier", keys=1) for rank in (0, 1)))
+        then = "continue" if end == "lost" else "restart" if end == "restarted" else "stop"
+        for rank in (0, 1):
+            if end == "ended":
+                await job.ask(None, "ended", rank=rank)
+            else:
+                await job.ask(None, "lost", rank=rank, start=0, then=then, why="why")
+        if checkpoint:
+            job.server._state.checkpoint()
+        job.later(3)
+        assert (await job.ask(2, "rounds")) == {"rounds": [1], "met": 0}
+        assert (await job.push(0, 1, [5])).tolist() == [2], "it counts already"
+        early = [asyncio.create_task(job.push(rank, 2, [10**rank])) for rank in (0, 1)]
+        meets = [
+            asyncio.create_task(job.ask(rank, "barrier", n=1, called="barrier", keys=1)) for rank in (0, 1)
+        ]
+        await settled([*early, *meets])
+        job.kill()  # what the new one wrote down is of the new job
+        tasks = [asyncio.create_task(job.push(rank, 2, [10**rank])) for rank in (0, 1)]
+        await settled(tasks)
+        assert (await job.push(2, 2, [100])).tolist() == [111]
+        for task in [*early, *meets]:
+            task.cancel()
+
+    run(program)
+
+
+def test_an_update_that_raises_is_not_repeated_by_the_next_server(folder: Path) -> None:
+    async def program() -> None:
+        job = Job(folder, 1)
+        await job.init("w", [1, 1])
+        await job.ask(0, "optimizer", n=1, optimizer=describe(mx.optimizer.GroupAdaGrad()))
+        with pytest.raises(RuntimeError, match="expected 2 axes"):
+            await job.push(0, 1, [1, 1])
+        job.kill()
+        assert (await job.ask(0, "rounds"))["rounds"] == [0]
+        assert (await job.ask(0, "pull", key="w")).tolist() == [1, 1]
+
+    run(program)
