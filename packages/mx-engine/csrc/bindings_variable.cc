@@ -54,7 +54,7 @@ void bind_variables(py::module_& module, py::class_<PyEngine>& engine) {
            py::arg("variable"), py::arg("for_write") = false,
            "Whether nothing pushed so far still has to write (`for_write`: or read) it.")
       .def("is_reading",
-           [](const PyEngine& e, PyVariable& v) { return Frame::reads(VariableUse(e.get(), v).get()); },
+           [](const PyEngine& e, PyVariable& v) { return Frame::reads(whole_of(VariableUse(e.get(), v).get())); },
            py::arg("variable"), "Whether the operation that runs on this thread reads the variable.");
 }
 

@@ -28,7 +28,8 @@ struct Entry {
 
 enum class BlockKind : uint8_t {
   operation,
-  wait  // granted on behalf of a thread that waits; never executed, never counted as a write
+  wait,     // granted on behalf of a thread that waits; never executed, never counted as a write
+  deletion  // the end of a variable; granted nothing
 };
 
 struct Block {
@@ -54,6 +55,7 @@ struct Block {
   uint64_t bulk = 0;      // the bulk this is part of; 0: none
   Block* rest = nullptr;  // of the bulk, to be run after this, linked by `next`
   Operator* reusable = nullptr;  // the operator this is a push of; a reference
+  mx_variable* deletes = nullptr;  // of a deletion: the variable that ends
 
   Stream* stream = nullptr;  // of the device it runs on; NULL on the host
   InFlight* in_flight = nullptr;  // from its launch on a device on; a reference

@@ -51,8 +51,15 @@ class LockOrder {
     Variable** at = std::adjacent_find(sorted_, end);
     return at == end ? nullptr : *at;
   }
-  void lock() const noexcept {
-    for (uint32_t i = 0; i < size_; ++i) sorted_[i]->lock.lock();
+  // False, with nothing locked, when one of them has become a part of a whole.
+  bool lock() const noexcept {
+    for (uint32_t i = 0; i < size_; ++i) {
+      sorted_[i]->lock.lock();
+      if (sorted_[i]->whole.load(std::memory_order_relaxed) == nullptr) continue;
+      for (uint32_t locked = i + 1; locked > 0; --locked) sorted_[locked - 1]->lock.unlock();
+      return false;
+    }
+    return true;
   }
   void unlock() const noexcept {
     for (uint32_t i = size_; i > 0; --i) sorted_[i - 1]->lock.unlock();

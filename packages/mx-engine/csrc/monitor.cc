@@ -79,14 +79,15 @@ std::string Monitor::undeclared_write(Variable* const* writes, uint32_t n) {
   while (python != nullptr && (python->block().flags & MX_PUSH_PYTHON) == 0) python = python->outer();
   if (python == nullptr) return {};
   for (uint32_t i = 0; i < n; ++i) {
-    const auto known = variables_.find(writes[i]);
+    const Variable* written = whole_of(writes[i]);
+    const auto known = variables_.find(written);
     bool allowed = false;
     for (const Frame* frame = Frame::top(); frame != nullptr && !allowed; frame = frame->outer()) {
       const auto inside = pending_.find(&frame->block());
       if (inside == pending_.end()) continue;
       allowed = known != variables_.end() && known->second.creator == inside->second.number;
       for (const auto& place : inside->second.places) {
-        allowed |= place.first == writes[i] && place.second;
+        allowed |= place.first == written && place.second;
       }
     }
     if (allowed) continue;

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <new>
 #include <utility>
-#include <vector>
 
 #include "bulk.hpp"
 #include "device.hpp"
 #include "frame.hpp"
 #include "lock_order.hpp"
+#include "placed_operation.hpp"
 #include "refusal.hpp"
 #include "table.hpp"
 
@@ -39,6 +39,10 @@ const char* fault(const mx_operation& operation) noexcept {
   return nullptr;
 }
 
+Variable* listed_twice(const mx_operation& operation) {
+  return LockOrder(operation.reads, operation.n_reads, operation.writes, operation.n_writes).duplicate();
+}
+
 const char* duplicate_text(const mx_operation& operation, const Variable* twice) noexcept {
   const auto count = [twice](Variable* const* list, uint32_t n) {
     return std::count(list, list + n, twice);
@@ -52,27 +56,6 @@ const char* duplicate_text(const mx_operation& operation, const Variable* twice)
   return "expected distinct variables, got one that is both read and mutated; list it among the "
          "writes only";
 }
-
-// An operation that also writes `turn`, unless that is NULL.  Throws std::bad_alloc.
-class InTurn {
- public:
-  InTurn(const mx_operation& given, Variable* turn) : given_(given), turn_(turn) {
-    if (turn == nullptr) return;
-    writes_.reserve(given.n_writes + size_t{1});
-    writes_.assign(given.writes, given.writes + given.n_writes);
-    writes_.push_back(turn);
-    whole_ = given;
-    whole_.writes = writes_.data();
-    ++whole_.n_writes;
-  }
-  const mx_operation& operation() const noexcept { return turn_ == nullptr ? given_ : whole_; }
-
- private:
-  const mx_operation& given_;
-  Variable* const turn_;
-  std::vector<Variable*> writes_;
-  mx_operation whole_;  // with a turn
-};
 
 }  // namespace
 
@@ -112,19 +95,24 @@ int32_t Engine::enter(const mx_operation& operation, Operator* op, Stream* strea
   if (status != MX_OK) return status;
   try {
     // what an operation pushes may be what it waits for: it takes no turn
-    const InTurn in_turn(operation, stream == nullptr || Frame::any() ? nullptr : stream->turn(operation));
-    const mx_operation& taken = in_turn.operation();
-    const LockOrder order(taken.reads, taken.n_reads, taken.writes, taken.n_writes);
-    if (Variable* twice = op == nullptr ? order.duplicate() : nullptr) {
-      admission_.leave();
-      return refused(operation.name, error, MX_ERROR_VALUE, duplicate_text(operation, twice));
+    Variable* turn = stream == nullptr || Frame::any() ? nullptr : stream->turn(operation);
+    for (;;) {
+      const PlacedOperation placed(operation, turn);
+      const LockOrder order(placed->reads, placed->n_reads, placed->writes, placed->n_writes);
+      Variable* twice = op != nullptr ? nullptr : placed.joined() ? listed_twice(operation) : order.duplicate();
+      if (twice != nullptr) {
+        admission_.leave();
+        return refused(operation.name, error, MX_ERROR_VALUE, duplicate_text(operation, twice));
+      }
+      Block* block = make_block(*placed);
+      block->pushed = profile_.on() ? now_ns() : 0;
+      block->reusable = op;
+      block->stream = stream;
+      if (op != nullptr) op->references.fetch_add(1, std::memory_order_relaxed);
+      if (scheduler_.enqueue(block, order, failure)) break;
+      if (op != nullptr) release(op);
+      free_block(block);
     }
-    Block* block = make_block(taken);
-    block->pushed = profile_.on() ? now_ns() : 0;
-    block->reusable = op;
-    block->stream = stream;
-    if (op != nullptr) op->references.fetch_add(1, std::memory_order_relaxed);
-    scheduler_.enqueue(block, order, failure);
   } catch (const std::bad_alloc&) {
     admission_.leave();
     return refused(operation.name, error, MX_ERROR_MEMORY, "out of host memory");
@@ -152,9 +140,7 @@ Operator* Engine::new_operator(const mx_operation& prototype, mx_error* error) n
     return nullptr;
   }
   try {
-    const LockOrder order(prototype.reads, prototype.n_reads, prototype.writes,
-                          prototype.n_writes);
-    if (Variable* twice = order.duplicate()) {
+    if (Variable* twice = listed_twice(prototype)) {
       refuse(prototype, error, MX_ERROR_VALUE, duplicate_text(prototype, twice));
       return nullptr;
     }

@@ -39,14 +39,14 @@ void report_part(void* profile, const mx_engine_event* part) {
 }  // namespace
 
 // The linearisation point of a push: every place is taken while every variable is locked.
-void Scheduler::enqueue(Block* block, const LockOrder& order, mx_failure** failure) {
+bool Scheduler::enqueue(Block* block, const LockOrder& order, mx_failure** failure) {
   Bulk& bulk = Bulk::of_this_thread();
   if (bulk.open() && !naive_) bulk.join(this, block);
   const bool in_bulk = block->bulk != 0;
   const bool wait_for_turn = naive_ && !Frame::any();
   Waiter turn;
   if (wait_for_turn) block->pusher = &turn;
-  order.lock();
+  if (!order.lock()) return false;
   if (monitor_ != nullptr) monitor_->pushed(block);
   uint32_t queued = 0;
   for (uint32_t i = 0; i < block->n_entries; ++i) {
@@ -62,14 +62,14 @@ void Scheduler::enqueue(Block* block, const LockOrder& order, mx_failure** failu
     // operation it must not: the operation itself may be what it would wait for.
     if (!wait_for_turn) {
       if (in_bulk) bulk.count();
-      return;
+      return true;
     }
     turn.wait();
   }
   if (naive_) {
     block->pusher = nullptr;
     run_naively(block, failure);
-    return;
+    return true;
   }
   ReadyList ready;
   if (runs_inline(*block) && Frame::depth() < kMaxInlineDepth) {
@@ -80,6 +80,7 @@ void Scheduler::enqueue(Block* block, const LockOrder& order, mx_failure** failu
     ready.push(block);
   }
   if (!ready.empty()) dispatch(ready);
+  return true;
 }
 
 void Scheduler::run_naively(Block* block, mx_failure** failure) {
@@ -177,7 +178,7 @@ void Scheduler::dispatch(ReadyList ready) {
     }
     if (block->kind == BlockKind::wait) {
       static_cast<VariableWait*>(block->argument)->waiter.signal();
-    } else if (block->property == MX_FN_DELETE_VARIABLE) {
+    } else if (block->kind == BlockKind::deletion) {
       variables_.execute_deletion(block);
     } else if (block->pusher != nullptr) {
       block->pusher->signal();

@@ -45,8 +45,9 @@ class Scheduler final : private Runner, private TokenListener {
   int32_t keep_order(const mx_context& context, bool on, mx_error* error) noexcept;
 
   // The operation takes its places, and runs when it has all of them.  `order` has its variables; a naive
-  // engine writes the operation's failure to `failure` (may be NULL).
-  void enqueue(Block* block, const LockOrder& order, mx_failure** failure);
+  // engine writes the operation's failure to `failure` (may be NULL).  False, with nothing done, when one of the
+  // variables has become a part of another.
+  bool enqueue(Block* block, const LockOrder& order, mx_failure** failure);
   // Sends what became ready where it belongs.
   void dispatch(ReadyList ready);
   // An asynchronous operation was completed; takes the failure.

@@ -101,6 +101,9 @@ void fill_table(mx_engine_api* t, Engine* engine) noexcept {
   t->keep_order = [](void* self, mx_context context, int32_t on, mx_error* error) {
     return of(self).scheduler().keep_order(context, on != 0, error);
   };
+  t->join_variables = [](void* self, mx_variable* const* variables, uint32_t n, mx_variable** joint, mx_error* error) {
+    return of(self).variables().join(variables, n, joint, error);
+  };
   t->is_naive = [](void* self) -> int32_t { return of(self).naive(); };
 }
 

@@ -20,6 +20,11 @@ void mx_variable::advance(mx::engine::ReadyList& ready) noexcept {
       ready.push(block);  // to be told; lives until then
       continue;
     }
+    if (block->kind == mx::engine::BlockKind::deletion) {  // of this variable or of a part: it needs no grant
+      head = entry->next;
+      ready.push(block);
+      continue;
+    }
     grant(write);
     head = entry->next;
     // From here on the entry may belong to an operation that runs elsewhere.
@@ -75,19 +80,3 @@ bool mx_variable::remove(mx::engine::Entry* entry) noexcept {
   }
   return false;
 }
-
-namespace mx::engine {
-
-void free_variable(Variable* variable) noexcept {
-  release(variable->poison);
-  delete variable;
-}
-
-void unpin(Variable* variable) noexcept {
-  variable->lock.lock();
-  const bool last = --variable->pins == 0 && variable->deleted;
-  variable->lock.unlock();
-  if (last) free_variable(variable);
-}
-
-}  // namespace mx::engine

@@ -5,8 +5,11 @@
 // Entries that were granted are not in the queue.  Readers are granted together; a writer is
 // granted alone.  The head of a non-empty queue is blocked by what is granted, so a new entry is
 // granted at once only when the queue is empty.
+//
+// Variables that were joined are parts of a whole, another variable, which is used in their place from then on.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "block.hpp"
@@ -22,6 +25,9 @@ struct mx_variable {
   uint32_t reading = 0;       // reads that are granted
   uint32_t forks = 0;         // of the engine with losses, when the variable was last used; see Variables::lost
   uint32_t pins = 0;          // threads that wait and will come back to the variable
+  uint32_t parts = 0;         // of a whole: those that have not ended; with the last of them it ends
+  // What this one is a part of, for good, or NULL.  Written under the lock.
+  std::atomic<mx_variable*> whole{nullptr};
   union {
     uint64_t version = 0;  // finished writes
     void* argument;        // of the deleter, once dying
@@ -33,7 +39,10 @@ struct mx_variable {
   // Launched on a device and not known to be done: the last write, and the reads since then.
   mx::engine::InFlight* in_flight_write = nullptr;
   mx::engine::InFlight::Reading* in_flight_reads = nullptr;
-  void (*deleter)(void*) = nullptr;  // once dying
+  union {
+    void (*deleter)(void*) = nullptr;  // once dying
+    mx::engine::Block* deletion;       // of a part, made when it was joined
+  };
 
   mx_variable() noexcept : deleted(0), dying(0), orders_only(0) {}
 
@@ -97,8 +106,31 @@ namespace mx::engine {
 
 using Variable = ::mx_variable;
 
-void free_variable(Variable* variable) noexcept;
-// Ends a pin; frees a variable that was deleted meanwhile.
-void unpin(Variable* variable) noexcept;
+// What is used in place of a variable: itself, or the whole that it is a part of.
+inline Variable* whole_of(Variable* variable) noexcept {
+  while (Variable* whole = variable->whole.load(std::memory_order_acquire)) variable = whole;
+  return variable;
+}
+
+// Locks what is used in place of a variable, and keeps it from being joined.
+class Locked {
+ public:
+  explicit Locked(Variable* variable) noexcept {
+    for (;;) {
+      variable_ = whole_of(variable);
+      variable_->lock.lock();
+      if (variable_->whole.load(std::memory_order_relaxed) == nullptr) return;
+      variable_->lock.unlock();
+    }
+  }
+  ~Locked() { variable_->lock.unlock(); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+  Variable* operator->() const noexcept { return variable_; }
+  Variable* get() const noexcept { return variable_; }
+
+ private:
+  Variable* variable_;
+};
 
 }  // namespace mx::engine

@@ -17,37 +17,26 @@ Variable* Variables::new_variable() noexcept {
 }
 
 uint64_t Variables::version(Variable* variable) noexcept {
-  std::lock_guard<ForkLock> lock(variable->lock);
-  return variable->version;
+  return Locked(variable)->version;
 }
 
 void Variables::delete_variable(Variable* variable, mx_context context, void (*deleter)(void*),
                              void* argument) {
   if (lost_forks_ != 0) {
-    const std::lock_guard<ForkLock> lock(variable->lock);
-    if (lost(variable, true)) return;  // in use for ever: it goes with the process
+    const Locked used(variable);
+    if (lost(used.get(), true)) return;  // in use for ever: it goes with the process
   }
   if (admission_.enter(true, nullptr) != MX_OK) {
-    variable->lock.lock();
-    const bool unused = variable->idle(true) && variable->pins == 0;
-    variable->lock.unlock();
     // What still waits will never run: the memory then goes with the process.
-    if (!unused) return;
+    if (!Locked(variable)->idle(true)) return;
     if (deleter != nullptr) deleter(argument);
-    free_variable(variable);
+    discard(variable);
     return;
   }
-  mx_operation operation{};
-  operation.context = context;
-  operation.property = MX_FN_DELETE_VARIABLE;
-  operation.name = "delete_variable";
-  operation.writes = &variable;
-  operation.n_writes = 1;
-  operation.argument = argument;
-  operation.destroy = deleter;
   Block* block = nullptr;
   try {
-    block = make_block(operation);
+    const bool part = variable->whole.load(std::memory_order_relaxed) != nullptr;
+    block = part ? variable->deletion : make_deletion(variable);
   } catch (const std::bad_alloc&) {  // the variable itself remembers what is to be done
     variable->lock.lock();
     variable->dying = 1;
@@ -58,15 +47,33 @@ void Variables::delete_variable(Variable* variable, mx_context context, void (*d
     if (dies) die(variable);
     return;
   }
-  variable->lock.lock();
-  block->ungranted.store(1, std::memory_order_relaxed);
-  const bool granted = variable->append(&block->entries[0]);
-  variable->lock.unlock();
-  if (granted) execute_deletion(block);
+  block->context = context;
+  block->argument = argument;
+  block->destroy = deleter;
+  bool idle = false;
+  {
+    const Locked used(variable);
+    block->entries[0].variable = used.get();
+    idle = used->idle(true);
+    if (!idle) used->append(&block->entries[0]);
+  }
+  if (idle) execute_deletion(block);
+}
+
+Block* Variables::make_deletion(Variable* variable) {
+  mx_operation operation{};
+  operation.property = MX_FN_DELETE_VARIABLE;
+  operation.name = "delete_variable";
+  operation.writes = &variable;
+  operation.n_writes = 1;
+  Block* block = make_block(operation);
+  block->kind = BlockKind::deletion;
+  block->deletes = variable;
+  return block;
 }
 
 void Variables::execute_deletion(Block* block) noexcept {
-  Variable* variable = block->entries[0].variable;
+  Variable* variable = block->deletes;
   if (block->destroy != nullptr) block->destroy(block->argument);
   free_block(block);
   end(variable);
@@ -79,13 +86,38 @@ void Variables::die(Variable* variable) noexcept {
 }
 
 void Variables::end(Variable* variable) noexcept {
-  if (monitor_ != nullptr) monitor_->died(variable);
-  variable->lock.lock();
-  variable->deleted = 1;
-  const bool last = variable->pins == 0;
-  variable->lock.unlock();
-  if (last) free_variable(variable);
+  discard(variable);
   admission_.leave();
+}
+
+// A part may be the last one of its whole, and that one in turn.
+void Variables::discard(Variable* variable) noexcept {
+  while (variable != nullptr) {
+    if (monitor_ != nullptr) monitor_->died(variable);
+    variable->lock.lock();
+    variable->deleted = 1;
+    const bool pinned = variable->pins != 0;
+    variable->lock.unlock();
+    if (pinned) return;
+    variable = free(variable);
+  }
+}
+
+// Returns the whole if this was its last part.
+Variable* Variables::free(Variable* variable) noexcept {
+  Variable* whole = variable->whole.load(std::memory_order_relaxed);
+  release(variable->poison);
+  delete variable;
+  if (whole == nullptr) return nullptr;
+  const std::lock_guard<ForkLock> lock(whole->lock);
+  return --whole->parts == 0 ? whole : nullptr;
+}
+
+void Variables::unpin(Variable* variable) noexcept {
+  variable->lock.lock();
+  const bool last = --variable->pins == 0 && variable->deleted;
+  variable->lock.unlock();
+  if (last) discard(free(variable));
 }
 
 // Whether the variable waits for operations that a parent had pending at a fork, and will for ever; its lock is held.
@@ -97,8 +129,8 @@ int32_t Variables::check_lost(const mx_operation& operation, mx_error* error) no
   bool any = false;
   const auto look = [&](Variable* const* variables, uint32_t n, bool for_write) {
     for (uint32_t i = 0; i < n && !any; ++i) {
-      const std::lock_guard<ForkLock> lock(variables[i]->lock);
-      any = lost(variables[i], for_write);
+      const Locked used(variables[i]);
+      any = lost(used.get(), for_write);
     }
   };
   look(operation.reads, operation.n_reads, false);

@@ -26,11 +26,18 @@ class Variables {
   void delete_variable(Variable* variable, mx_context context, void (*deleter)(void*), void* argument);
   // Finished writes.
   uint64_t version(Variable* variable) noexcept;
+  // From now on one variable, `joint`, is used in place of all of them.  It ends with the last of them.  MX_TIMEOUT:
+  // one is in use, or has failed.
+  int32_t join(Variable* const* variables, uint32_t n, Variable** joint, mx_error* error) noexcept;
 
+  // The block of a variable's end, without a deleter.  Throws std::bad_alloc.
+  static Block* make_deletion(Variable* variable);
   // A deletion whose turn has come.
   void execute_deletion(Block* block) noexcept;
   // Ends a dying variable that nobody uses any more; for the last one who did.
   void die(Variable* variable) noexcept;
+  // Ends a pin; frees a variable that was deleted meanwhile.
+  void unpin(Variable* variable) noexcept;
 
   // Whether the variable waits for operations that a parent had pending at a fork, and will for ever.
   // The variable is locked.
@@ -48,6 +55,9 @@ class Variables {
 
  private:
   void end(Variable* variable) noexcept;
+  // A variable that nobody uses any more, or NULL: it is freed, when nobody pins it, and with its last part the whole.
+  void discard(Variable* variable) noexcept;
+  Variable* free(Variable* variable) noexcept;
 
   Admission& admission_;
   Monitor* const monitor_;

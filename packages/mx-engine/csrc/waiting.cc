@@ -61,9 +61,9 @@ class BlockingScope {
 
 int32_t Waiting::begin_wait(VariableWait& wait, Variable* variable, bool for_write,
                            mx_error* error) noexcept {
-  wait.variable = variable;
+  const Locked used(variable);
+  variable = wait.variable = used.get();
   wait.forks = Frame::forks();
-  std::lock_guard<ForkLock> lock(variable->lock);
   if (wait.keeps) variables_.use(variable);
   wait.granted = wait.immediate = wait.keeps ? variable->read_if_idle() : variable->idle(for_write);
   if (wait.granted) {
@@ -123,7 +123,7 @@ int32_t Waiting::end_wait(VariableWait& wait, mx_failure** failure, mx_error* er
   if (failure != nullptr) *failure = nullptr;
   if (!wait.granted && wait.forks != Frame::forks()) settle_in_child(wait);
   if (wait.lost) {
-    unpin(wait.variable);
+    variables_.unpin(wait.variable);
     return refuse_lost(error);
   }
   if (!wait.immediate) {
@@ -139,7 +139,7 @@ int32_t Waiting::end_wait(VariableWait& wait, mx_failure** failure, mx_error* er
       if (dies) variables_.die(wait.variable);
       if (!removed) wait.waiter.wait();  // granted in this moment
     }
-    unpin(wait.variable);
+    variables_.unpin(wait.variable);
     scheduler_.dispatch(ready);
     if (removed) return MX_TIMEOUT;
   }
@@ -151,11 +151,12 @@ int32_t Waiting::end_wait(VariableWait& wait, mx_failure** failure, mx_error* er
 
 bool Waiting::deliver_if_ready(Variable* variable, bool for_write, mx_failure** failure) noexcept {
   if (failure != nullptr) *failure = nullptr;
-  variable->lock.lock();
-  const bool ready = variable->idle(for_write);
-  Poison* poison = ready ? engine::retain(variable->poison) : nullptr;
-  variable->lock.unlock();
-  if (!ready) return false;
+  Poison* poison = nullptr;
+  {
+    const Locked used(variable);
+    if (!used->idle(for_write)) return false;
+    poison = engine::retain(used->poison);
+  }
   if (failure != nullptr) *failure = completion_.failures().deliver(poison).release();
   engine::release(poison);
   return true;
@@ -212,14 +213,18 @@ int32_t Waiting::read_variable_while(Variable* variable, mx_read_fn read, void* 
   // Pending, so that nobody forks or ends the engine while a thread has a grant.
   if (const int32_t refused = admission_.enter(false, error)) return refused;
   Asking asking{admission_, go_on, argument, error};
+  Variable* reading_of = nullptr;  // what the grant is for
   Poison* poison = nullptr;
-  variable->lock.lock();
-  variables_.use(variable);
-  bool granted = variable->read_if_idle();
-  if (granted) {
-    poison = engine::retain(variable->poison);
+  bool granted = false;
+  {
+    const Locked used(variable);
+    variables_.use(used.get());
+    granted = used->read_if_idle();
+    if (granted) {
+      reading_of = used.get();
+      poison = engine::retain(used->poison);
+    }
   }
-  variable->lock.unlock();
   int32_t status = MX_OK;
   if (granted) {
     if (poison != nullptr) *failure = completion_.failures().deliver(poison).release();
@@ -233,12 +238,13 @@ int32_t Waiting::read_variable_while(Variable* variable, mx_read_fn read, void* 
       status = begin_wait(wait, variable, false, error);
       if (status == MX_OK) status = wait_while(wait, interval_ns, &Asking::ask, &asking, failure, error);
       granted = status == MX_OK && wait.held;
+      reading_of = wait.variable;
     } while (status == MX_OK && !granted && *failure == nullptr);
     if (asking.refused != MX_OK) status = asking.refused;
   }
   if (granted) {
     if (*failure == nullptr) read(reading);
-    give_back(variable);
+    give_back(reading_of);
   }
   if (asking.admitted) admission_.leave();
   return status;
@@ -267,16 +273,15 @@ int32_t Waiting::wait_for_all(int64_t timeout_ns, mx_failure** failure, mx_error
 }
 
 mx_failure* Waiting::failure_of(Variable* variable) noexcept {
-  std::lock_guard<ForkLock> lock(variable->lock);
-  if (variable->poison == nullptr) return nullptr;
-  return FailureRef(variable->poison->failure).release();
+  const Locked used(variable);
+  if (used->poison == nullptr) return nullptr;
+  // The parts of a whole had come into being when they were joined: once it was delivered a failure is none of theirs.
+  if (used->parts != 0 && !completion_.failures().active(used->poison)) return nullptr;
+  return FailureRef(used->poison->failure).release();
 }
 
 bool Waiting::ready(Variable* variable, bool for_write) noexcept {
-  {
-    std::lock_guard<ForkLock> lock(variable->lock);
-    if (variable->idle(for_write)) return true;
-  }
+  if (Locked(variable)->idle(for_write)) return true;
   Bulk::flush_all(&scheduler_);  // who asks again and again must see it happen
   return false;
 }

@@ -46,14 +46,20 @@ inline std::string failure_text(const Step& step) { return "step " + std::to_str
 class Model {
  public:
   explicit Model(int variables)
-      : values(variables), versions(variables), marks(variables), active_(variables) {}
+      : values(variables), versions_(variables), marks_(variables), active_(variables), whole_(variables) {
+    for (int v = 0; v < variables; ++v) whole_[v] = v;
+  }
 
   void execute(const Step& step) {
     std::string cause;
-    for (const auto* list : {&step.reads, &step.writes}) {
-      for (const int v : *list) {
-        if (cause.empty() && active_[v]) cause = marks[v];
-      }
+    const std::vector<int> written = wholes(step.writes);
+    std::vector<int> used = wholes(step.reads);  // of what is read and written the write counts
+    used.erase(std::remove_if(used.begin(), used.end(),
+                              [&](int v) { return std::count(written.begin(), written.end(), v) != 0; }),
+               used.end());
+    used.insert(used.end(), written.begin(), written.end());
+    for (const int v : used) {
+      if (cause.empty() && active_[v]) cause = marks_[v];
     }
     const bool skipped = !cause.empty() && !step.no_skip;
     if (!skipped) {
@@ -66,19 +72,46 @@ class Model {
         for (size_t i = 0; i < step.writes.size(); ++i) values[step.writes[i]] = out[i];
       }
     }
-    for (const int w : step.writes) {
-      ++versions[w];
+    for (const int w : written) {
+      ++versions_[w];
       if (active_[w]) continue;  // the first cause stays
-      marks[w] = cause;
+      marks_[w] = cause;
       active_[w] = !cause.empty();
     }
   }
+  // Whether they can be joined in a quiet moment.
+  bool may_be_joined(const std::vector<int>& variables) const {
+    const std::vector<int> parts = wholes(variables);
+    return parts.size() == 1 ||
+           std::all_of(parts.begin(), parts.end(), [this](int v) { return marks_[v].empty(); });
+  }
+  void join(const std::vector<int>& variables) {
+    const std::vector<int> parts = wholes(variables);
+    if (parts.size() == 1) return;
+    const int whole = static_cast<int>(versions_.size());
+    uint64_t version = 0;
+    for (const int v : parts) version = std::max(version, versions_[v] + 1);
+    versions_.push_back(version);
+    marks_.emplace_back();
+    active_.push_back(false);
+    for (int& v : whole_) {
+      if (std::count(parts.begin(), parts.end(), v) != 0) v = whole;
+    }
+  }
+  uint64_t version(int v) const { return versions_[whole_[v]]; }
+  bool touched_by_failure(int v) const { return !marks_[whole_[v]].empty(); }
+  // What variable_failure answers.
+  std::string mark(int v) const {
+    const int whole = whole_[v];
+    return whole == v || active_[whole] ? marks_[whole] : "";
+  }
   // What a wait for the variable raises.
   std::string deliver(int v) {
+    v = whole_[v];
     if (!active_[v]) return "";
-    const std::string cause = marks[v];
-    for (size_t i = 0; i < marks.size(); ++i) {
-      if (active_[i] && marks[i] == cause) active_[i] = false;
+    const std::string cause = marks_[v];
+    for (size_t i = 0; i < marks_.size(); ++i) {
+      if (active_[i] && marks_[i] == cause) active_[i] = false;
     }
     unseen_.erase(std::remove(unseen_.begin(), unseen_.end(), cause), unseen_.end());
     return cause;
@@ -92,11 +125,23 @@ class Model {
     unseen_.clear();
   }
 
-  std::vector<uint64_t> values, versions;
-  std::vector<std::string> marks;  // what variable_failure answers
+  std::vector<uint64_t> values;
 
  private:
+  // Those that variables are parts of, each once.
+  std::vector<int> wholes(const std::vector<int>& variables) const {
+    std::vector<int> found;
+    for (const int v : variables) {
+      if (std::count(found.begin(), found.end(), whole_[v]) == 0) found.push_back(whole_[v]);
+    }
+    return found;
+  }
+
+  // Of the variables, then of what they were joined to.
+  std::vector<uint64_t> versions_;
+  std::vector<std::string> marks_;
   std::vector<bool> active_;
+  std::vector<int> whole_;
   std::vector<std::string> unseen_;
 };
 
@@ -107,12 +152,19 @@ class Generator {
   int below(int n) { return static_cast<int>(random_() % static_cast<uint64_t>(n)); }
   bool chance(int percent) { return below(100) < percent; }
 
-  Step step(int failing_percent) {
-    Step s;
-    s.id = ++last_;
+  // Some of the variables, in any order.
+  std::vector<int> some(int n) {
     std::vector<int> all(variables_);
     for (int i = 0; i < variables_; ++i) all[i] = i;
     std::shuffle(all.begin(), all.end(), random_);
+    all.resize(n);
+    return all;
+  }
+
+  Step step(int failing_percent) {
+    Step s;
+    s.id = ++last_;
+    const std::vector<int> all = some(variables_);
     const int reads = below(std::min(6, variables_));
     const int writes = below(std::min(4, variables_ - reads + 1));
     s.reads.assign(all.begin(), all.begin() + reads);

@@ -104,6 +104,31 @@ void nothing_is_lost_where_nothing_was_pending() {
   table.remove(v);
 }
 
+// What was joined is lost together, and goes on together.
+void parts_are_lost_as_one() {
+  const Table table(2);
+  mx_variable *a = table.variable(), *b = table.variable(), *joint = nullptr;
+  mx_variable* both[] = {a, b};
+  CHECK(table->join_variables(table.self(), both, 2, &joint, nullptr) == MX_OK);
+  {
+    const Pending pending(table, {{}, {a}});
+    in_a_child(table, [&] {
+      CHECK(has(refusal(table, {{b}, {}}), "pending in the parent"));
+      table.remove(b);
+    });
+  }
+  in_a_child(table, [&] {
+    How how{{a}, {b}};
+    how.flags = MX_PUSH_INLINE;
+    table.push(how, kNothing);
+    CHECK(table.version(a) == table.version(b));
+    mx_variable* more[] = {b, table.variable()};
+    mx_variable* largest = nullptr;
+    CHECK(table->join_variables(table.self(), more, 2, &largest, nullptr) == MX_OK && largest == joint);
+  });
+  for (mx_variable* v : both) table.remove(v);
+}
+
 // Of two asynchronous operations the one that forks goes on in the child, the other does not.
 void completions_go_on_where_their_operations_do() {
   const Table table(2);
@@ -323,6 +348,7 @@ int main() {
   return run({
       {"what was pending", what_was_pending_is_lost},
       {"nothing was pending", nothing_is_lost_where_nothing_was_pending},
+      {"joined variables", parts_are_lost_as_one},
       {"two engines", what_another_engine_has_pending_is_lost},
       {"a wait not told", a_wait_that_has_not_been_told_holds_nothing},
       {"threads that look", threads_that_look_leave_no_lock_behind},

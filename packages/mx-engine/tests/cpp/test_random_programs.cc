@@ -156,15 +156,29 @@ class Execution {
 };
 
 void compare(const Table& table, Execution& execution, const Model& model) {
-  for (size_t v = 0; v < execution.handles.size(); ++v) {
+  for (size_t i = 0; i < execution.handles.size(); ++i) {
+    const int v = static_cast<int>(i);
     // What depends on a failure may have run before the failure was known.
-    if (execution.values[v] != model.values[v] && !model.marks[v].empty()) {
+    if (execution.values[v] != model.values[v] && model.touched_by_failure(v)) {
       execution.values[v] = model.values[v];
     }
     CHECK(execution.values[v] == model.values[v]);
-    CHECK(table.version(execution.handles[v]) == model.versions[v]);
-    CHECK(table.failure_of(execution.handles[v]) == model.marks[v]);
+    CHECK(table.version(execution.handles[v]) == model.version(v));
+    CHECK(table.failure_of(execution.handles[v]) == model.mark(v));
   }
+}
+
+// At any moment: what is in use is not joined.
+bool join(const Table& table, const Execution& execution, Model& model, const std::vector<int>& variables) {
+  std::vector<mx_variable*> handles;
+  for (const int v : variables) handles.push_back(execution.handles[v]);
+  mx_variable* joint = nullptr;
+  mx_error error{};
+  const int32_t status =
+      table->join_variables(table.self(), handles.data(), static_cast<uint32_t>(handles.size()), &joint, &error);
+  if (status == MX_OK) model.join(variables);
+  CHECK(status == MX_OK || status == MX_TIMEOUT);
+  return status == MX_OK;
 }
 
 void run_program(const Table& table, Completer& completer, const Devices* devices, uint64_t seed) {
@@ -182,6 +196,9 @@ void run_program(const Table& table, Completer& completer, const Devices* device
       execution.push(step);
       model.execute(step);
       if (failing == 0 && random.chance(2)) {
+        join(table, execution, model, random.some(1 + random.below(std::min(5, variables))));
+      }
+      if (failing == 0 && random.chance(2)) {
         const int v = random.below(variables);
         CHECK(table.wait(execution.handles[v], random.chance(50)).empty());
         CHECK(execution.values[v] == model.values[v]);
@@ -189,6 +206,12 @@ void run_program(const Table& table, Completer& completer, const Devices* device
     }
     table.quiet();
     compare(table, execution, model);
+    if (random.chance(50)) {
+      const auto together = random.some(1 + random.below(std::min(6, variables)));
+      const bool may = model.may_be_joined(together), joined = join(table, execution, model, together);
+      CHECK(joined == may);
+      compare(table, execution, model);
+    }
     for (int i = random.below(4); i > 0; --i) {
       const int v = random.below(variables);
       CHECK(table.wait(execution.handles[v], random.chance(50)) == model.deliver(v));

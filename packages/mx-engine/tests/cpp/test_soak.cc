@@ -140,6 +140,12 @@ void memory_stays_flat() {
       table.remove(v[at]);
       v[at] = table.variable();
     }
+    if (i % 101 == 0) {
+      std::vector<mx_variable*> some;
+      for (const int at : random.some(3)) some.push_back(v[static_cast<size_t>(at)]);
+      mx_variable* joint = nullptr;
+      CHECK(table->join_variables(table.self(), some.data(), 3, &joint, &error) != MX_ERROR_MEMORY);
+    }
     if (i % 500 == 0) {
       table.wait(v[static_cast<size_t>(random.below(40))], true);
       while (table->pending(table.self()) > 5000) sleep_ms(1);
@@ -187,7 +193,7 @@ void a_failure_at_every_position() {
     }
     table.quiet();
     for (int i = 0; i < kVariables; ++i) {
-      CHECK(table.failure_of(v[i]) == model.marks[i] && table.version(v[i]) == model.versions[i]);
+      CHECK(table.failure_of(v[i]) == model.mark(i) && table.version(v[i]) == model.version(i));
     }
     CHECK(table.wait_all() == failure_text(graph[static_cast<size_t>(failing)]));
     for (mx_variable* each : v) table.remove(each);

@@ -18,7 +18,7 @@ extern "C" {
 
 #define MX_ENGINE_CAPSULE "mx.engine.v1"
 #define MX_ENGINE_MAJOR 1
-#define MX_ENGINE_MINOR 3
+#define MX_ENGINE_MINOR 4
 
 typedef struct mx_variable mx_variable; /* opaque, engine-owned */
 typedef struct mx_operator mx_operator; /* opaque: an operation that is pushed again and again */
@@ -199,6 +199,15 @@ typedef struct mx_engine_api {
    * pushed, also where nothing that they use orders them; a failure is passed on by what they use alone.  Asynchronous
    * operations, those of Python, and what is pushed inside an operation are not.  Threads: any.  Never blocks. */
   int32_t (*keep_order)(void* self, mx_context context, int32_t on, mx_error* error);
+
+  /* Since 1.4.  From now on and for good the variables are parts of one, `joint`: whatever uses one of them is ordered
+   * with what uses any other, and listing several in one operation costs as much as listing one.  An operation may list
+   * them as before, also one among its reads and another among its writes.  They share their version, a new one for
+   * each, and a failure until it is delivered.  `joint` may be listed in their place; it is not to be deleted: it ends
+   * with the last of them.  Variables may be joined again, with others, and `joint` with them.
+   * MX_TIMEOUT, with nothing done, while one of them is in use, or has failed.  Threads: any.  Never blocks. */
+  int32_t (*join_variables)(void* self, mx_variable* const* variables, uint32_t n, mx_variable** joint,
+                            mx_error* error);
 } mx_engine_api;
 
 #define MX_ENGINE_API_SIZE_1_0 MX_SIZE_UP_TO(mx_engine_api, attach_device)
