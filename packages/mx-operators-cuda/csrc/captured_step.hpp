@@ -166,6 +166,7 @@ class CapturedStep : public std::enable_shared_from_this<CapturedStep> {
   Pieces::iterator host_piece(const void* data);
   size_t capture_host(Pieces::iterator piece);
   void take_host(const Entry& entry, const std::string& operation, const std::vector<mx_tensor>& tensors);
+  void join_written();
   void fill_table(Stream stream, const std::vector<uint64_t>& numbers);
   void launch(Stream stream);
 
@@ -178,9 +179,9 @@ class CapturedStep : public std::enable_shared_from_this<CapturedStep> {
   Tables tables_{};
   std::vector<mx_array*> arrays_;  // references: inputs, then what else is written
   size_t n_inputs_ = 0;
-  std::vector<mx_variable*> written_;  // theirs, in order
 
   mutable std::mutex mutex_;  // guards all that follows
+  std::vector<mx_variable*> written_;  // those of `arrays_` in order, or the one that they were joined to
   State state_ = State::kNew;
   std::vector<uint64_t> numbers_;
   std::vector<Parameter::Kind> kinds_;  // of numbers
