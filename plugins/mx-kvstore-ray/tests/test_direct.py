@@ -91,6 +91,9 @@ def test_messages_come_in_any_pieces() -> None:
 
 def test_calls_are_answered_and_fail_with_the_server_and_the_next_one_is_found(servers: Servers) -> None:
     channel = Channel(servers.begin)
+    channel.wait(60.0)
+    future = channel.call("push", (1, 2), {}, None)
+    assert future is not None and future.result(60.0)[0] is None
     data = np.arange(200, dtype=np.uint8)
     futures = [called(channel, "push", (1, 2), {"n": n}, data if n % 2 else None) for n in range(50)]
     for n, future in enumerate(futures):
@@ -104,7 +107,7 @@ def test_calls_are_answered_and_fail_with_the_server_and_the_next_one_is_found(s
     waiting = [called(channel, "push", (1, 2), {}, None) for _ in range(3)]
     servers.processes[0].kill()
     for future in waiting:
-        with pytest.raises(ConnectionError):
+        with pytest.raises(ConnectionError, match=f"its process {servers.processes[0].pid} has ended"):
             future.result(60.0)
     assert called(channel, "push", (1, 3), {}, None).result(60.0) == (None, {"stamp": [1, 3]}, None)
     channel.close()
@@ -131,6 +134,7 @@ def test_a_server_that_does_not_read_blocks_nobody(servers: Servers) -> None:
 @pytest.mark.parametrize("name", ["", "mx-kvstore-of-nobody"])
 def test_without_a_door_there_is_no_connection(name: str) -> None:
     channel = Channel(lambda: name)
+    channel.wait(60.0)
     channel._thread.join(60.0)
     assert not channel._thread.is_alive() and channel.call("push", (0, 0), {}, None) is None
 

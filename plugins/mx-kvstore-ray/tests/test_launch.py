@@ -88,6 +88,9 @@ def test_nothing_listens_beyond_this_machine_and_ctrl_c_ends_all(start: Any) -> 
     assert len(found) > 2
     loopback = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
     assert set(found) <= loopback, found
+    workers = {int(pid) for pair in re.findall(r"pids (\d+) \d+", job.text) for pid in pair.split()}
+    levels = {os.getpriority(os.PRIO_PROCESS, pid) for pid in {*job.servers(), *workers}}
+    assert len(levels) == 1, "a server has less of the processor than workers"
     job.process.send_signal(signal.SIGINT)
     assert job.wait() == 128 + signal.SIGINT, job.text
     assert "stopped by SIGINT" in job.text

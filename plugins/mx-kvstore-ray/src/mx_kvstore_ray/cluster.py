@@ -28,10 +28,12 @@ _log = logging.getLogger("mx.kvstore")
 #: how often a cluster is started, and seconds after which a failure is one of a slow machine
 _STARTS, _SLOW = 3, 10.0
 
-#: Ray's settings of a cluster that is started here. The second has Ray use the loopback interface.
+#: Ray's settings of a cluster that is started here. The second has Ray use the loopback interface. The third gives
+#: servers as much of the processor as workers have: otherwise they wait for whatever else there is to do.
 _OWN = {
     "RAY_AUTH_MODE": "token",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_worker_niceness": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DISABLE_IMPORT_WARNING": "1",
 }

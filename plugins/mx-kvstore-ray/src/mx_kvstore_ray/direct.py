@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections between workers and servers of one machine, for pushes whose values lie in memory.
+"""Connections between workers and servers of one machine, for what is small or lies in memory.
 
 A call of an actor of Ray takes a millisecond of processor time, a message of a socket a twentieth of that. The socket
 has no name in the file system. A server tells its name by Ray, and both ends see that the other one is of their user.
@@ -172,6 +172,7 @@ class Channel:
         self._pending: dict[int, Future[Any]] = {}
         self._unsent: deque[Any] = deque()
         self._closing = False
+        self._settled = threading.Event()
         self._bell, self._ring = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._thread = threading.Thread(target=self._run, name="mx kvstore: answers", daemon=True)
         self._thread.start()
@@ -191,6 +192,10 @@ class Channel:
             if self._unsent:
                 self._wake()
         return future
+
+    def wait(self, seconds: float) -> None:
+        """Waits until there is a connection, or it is known that there will be none."""
+        self._settled.wait(seconds)
 
     def close(self) -> None:
         """Ends the connection."""
@@ -215,6 +220,12 @@ class Channel:
     # ---- the thread that hears ----
 
     def _run(self) -> None:
+        try:
+            self._connect()
+        finally:
+            self._settled.set()
+
+    def _connect(self) -> None:
         refused = None
         while not self._closing:
             name = self._find()
@@ -228,6 +239,7 @@ class Channel:
                 process = _of_other_end(end)[0]
                 with self._lock:
                     self._socket = end
+                self._settled.set()
                 self._hear(end)
                 with self._lock:
                     self._socket = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -13,7 +14,7 @@ import time
 from functools import partial
 from typing import Any
 
-from mx_core import services
+from mx_core import dtypes, services
 from mx_core.errors import MXNetError
 from mx_core.forks import ForkSafeLock
 from mx_core.lifecycle import interrupted
@@ -28,8 +29,11 @@ from mx_kvstore_ray.settings import Place
 _JOIN = 5.0
 #: seconds between two questions for a server's door
 _AGAIN = 0.5
-#: commands that go past Ray where the server is on the same machine
-_DIRECT = frozenset(("push", "push at once", "barrier"))
+#: commands that go past Ray where the server is on the same machine, and bytes up to which first values do
+_DIRECT = frozenset(("push", "push at once", "barrier", "init", "pull", "keys", "waits", "fail"))
+_SMALL = 1 << 18
+#: seconds that the first store waits for such ways
+_WAYS = 5.0
 
 
 class World:
@@ -67,6 +71,8 @@ class World:
         self.requests = Requests(self._send, self._retried, place.servers, self.fault, self.timeout, shares)
         atexit.register(self.close)  # before Ray's own, which cuts the connection
         self.requests.command("join", {})
+        for channel in self._channels:
+            channel.wait(_WAYS)
 
     def _found(self, server: int) -> Any:
         limit = time.monotonic() + self.timeout
@@ -83,7 +89,7 @@ class World:
     def _send(self, server: int, command: str, told: dict[str, Any], data: Any) -> Any:
         """A request to a server: what becomes the answer."""
         stamp = (self.place.rank, self.place.start)
-        if command in _DIRECT and self._channels:
+        if self._channels and command in _DIRECT and (command not in ("init", "pull") or _is_small(told)):
             future = self._channels[server].call(command, stamp, told, data)
             if future is not None:
                 return future
@@ -186,6 +192,12 @@ class World:
             channel.close()
         with contextlib.suppress(Exception):  # whatever is broken there, the program ends
             self._ray.shutdown()
+
+
+def _is_small(told: dict[str, Any]) -> bool:
+    """Whether a value is, as a message; one whose size is not told may be large."""
+    shape = told.get("shape")
+    return shape is not None and math.prod(shape) * dtypes.numpy_dtype(told["code"]).itemsize <= _SMALL
 
 
 def _connected(place: Place) -> Any:
