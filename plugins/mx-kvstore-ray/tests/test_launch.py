@@ -227,6 +227,14 @@ def test_a_server_that_does_not_start_is_told_with_its_cause(monkeypatch: pytest
     )
 
 
+def test_files_of_another_number_of_servers_are_refused(tmp_path: Path) -> None:
+    for server in range(2):
+        (tmp_path / f"server-{server}").mkdir()
+    done = CliRunner().invoke(launch, ["-n", "1", "-s", "3", "--folder", str(tmp_path), "true"])
+    said = f"mx launch: {tmp_path} has the files of 2 servers, and this job has 3; start it with -s 2, or name another"
+    assert done.exit_code == 1 and said in done.output, done.output
+
+
 class Ended:
     """A Ray that gets SIGTERM while it starts, for which it has set a handler of its own."""
 

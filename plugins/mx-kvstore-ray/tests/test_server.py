@@ -218,6 +218,27 @@ def test_who_has_ended_is_waited_for_no_more(folder: Path) -> None:
     run(program)
 
 
+def test_a_lost_worker_that_only_could_give_it_is_not_waited_for(folder: Path) -> None:
+    """Worker 0 gives first values and the optimizer, and the job goes on without it."""
+
+    async def program() -> None:
+        job = Job(folder, 3, "continue")
+        await job.init("w", [0])
+        waits = [
+            asyncio.create_task(job.ask(1, "pull", key="x")),
+            asyncio.create_task(job.push(1, 1, [1], command="push at once")),
+        ]
+        await settled(waits)
+        await job.ask(None, "lost", rank=0, start=0, then="continue", why="")
+        said = "PeerLostError: .*worker 0 has been lost, and worker 1 waits: "
+        with pytest.raises(RuntimeError, match=f"{said}the first value of key 'x'"):
+            await waits[0]
+        with pytest.raises(RuntimeError, match=f"{said}push of key 'w', for the optimizer of worker 0"):
+            await waits[1]
+
+    run(program)
+
+
 def test_waits_have_a_deadline_and_name_who_is_missing(folder: Path) -> None:
     async def program() -> None:
         waits = [

@@ -15,7 +15,7 @@ from mx_kvstore_ray.waits import Waits
 
 def test_who_waits_for_whom_is_told_while_it_lasts() -> None:
     async def program() -> None:
-        waits, waiters = Waits(30.0, lambda rank: lambda: None, set), Waiters()
+        waits, waiters = Waits(30.0, lambda rank: lambda: None, set, set), Waiters()
         missing, there = {1, 2}, asyncio.Event()
         whats = [(0, "push 1 of key 'w'"), (0, "push 1 of key 'x'"), (1, "barrier")]
         tasks = [

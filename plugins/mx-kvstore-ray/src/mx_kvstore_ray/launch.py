@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -203,6 +204,7 @@ class Launch:
 
     def _cluster(self) -> Cluster:
         plan = self._plan
+        _check_folder(plan)
         what = f"connecting to Ray at {plan.address}" if plan.address else "starting Ray"
         with saying(what, _say, at_once=True):
             return Cluster(plan.address, self._job, plan.servers, plan.folder)
@@ -271,6 +273,23 @@ class Launch:
             self._start(rank, cluster)
         else:
             _say(f"{what}; the others go on")
+
+
+def _check_folder(plan: Plan) -> None:
+    """Refuses files of another number of servers, where they are on this machine.
+
+    Raises
+    ------
+    ClusterError
+    """
+    if plan.folder is None or plan.address is not None:
+        return
+    found = len(list(Path(plan.folder).glob("server-*")))
+    if found not in (0, plan.servers):
+        raise ClusterError(
+            f"{plan.folder} has the files of {found} servers, and this job has {plan.servers}; start it with "
+            f"-s {found}, or name another folder"
+        )
 
 
 @contextmanager

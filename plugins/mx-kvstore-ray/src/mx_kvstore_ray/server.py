@@ -65,7 +65,9 @@ class Server:
     ) -> None:
         self._number = number
         self._state = State(workers, on_loss, folder, interval, job)
-        self._waits = Waits(timeout, self._check_of, lambda: self._state.members.ended)
+        self._waits = Waits(
+            timeout, self._check_of, lambda: self._state.members.ended, lambda: self._state.members.lost
+        )
         self._optimizers, self._keys = Optimizers(), Keys()
         self._rounds = Rounds(self._state, self._waits, self._keys)
         self._meetings = Meetings(self._state, self._waits, self._keys)
@@ -125,8 +127,7 @@ class Server:
     def _is_member(self, stamp: Stamp) -> bool:
         rank, start = stamp
         members = self._state.members
-        lost = set(members.starts) - members.active - members.ended
-        return members.starts.get(rank) == start and rank not in lost
+        return members.starts.get(rank) == start and rank not in members.lost
 
     def _check_of(self, rank: int) -> Callable[[], None]:
         stamp = (rank, self._state.members.starts.get(rank, 0))

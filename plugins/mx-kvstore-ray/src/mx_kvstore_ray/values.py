@@ -229,6 +229,11 @@ class Members:
         """At the begin of a job."""
         return Members(dict.fromkeys(range(workers), 0), set(range(workers)))
 
+    @property
+    def lost(self) -> set[int]:
+        """Ranks without which the job goes on."""
+        return self.starts.keys() - self.active - self.ended
+
     def told(self) -> dict[str, Any]:
         """As JSON values."""
         return {

@@ -19,14 +19,18 @@ class Waits:
         Seconds that one may last.
     check_of : callable
         (rank) -> what raises where the job has failed, or goes on without that worker.
-    ended : callable
-        () -> ranks that have ended in good order.
+    ended, lost : callable
+        () -> ranks that have ended in good order, and those without which the job goes on.
     """
 
     def __init__(
-        self, timeout: float, check_of: Callable[[int], Callable[[], None]], ended: Callable[[], set[int]]
+        self,
+        timeout: float,
+        check_of: Callable[[int], Callable[[], None]],
+        ended: Callable[[], set[int]],
+        lost: Callable[[], set[int]],
     ) -> None:
-        self._timeout, self._check_of, self._ended = timeout, check_of, ended
+        self._timeout, self._check_of, self._ended, self._lost = timeout, check_of, ended, lost
         #: of those that last, in the order in which they began: the worker, what for, and those that it waits for
         self._lasting: dict[object, tuple[int, str, Callable[[], set[int]]]] = {}
 
@@ -44,7 +48,7 @@ class Waits:
 
         Raises
         ------
-        PeerLostError     the job has failed, or one that is waited for has ended
+        PeerLostError     the job has failed, or one that is waited for has ended or is lost
         PeerTimeoutError  it took too long
         """
         if ready():
@@ -63,11 +67,12 @@ class Waits:
         limit = loop.time() + self._timeout
         while not ready():
             check()
-            ended = ranks() & self._ended()
-            if ended:
-                raise PeerLostError(
-                    f"[KVStore] {joined(ended)} has ended its program, and worker {rank} waits: {what}"
-                )
+            for gone, how in ((self._ended(), "ended its program"), (self._lost(), "been lost")):
+                if missing := ranks() & gone:
+                    has = "has" if len(missing) == 1 else "have"
+                    raise PeerLostError(
+                        f"[KVStore] {joined(missing)} {has} {how}, and worker {rank} waits: {what}"
+                    )
             future = loop.create_future()
             waiters.append(future)
             try:

@@ -97,10 +97,13 @@ class World:
 
     def _door(self, server: int) -> str | None:
         """The name of a server's door, when the server is there; None at the end of the job."""
+        asked: Any = None
         while not self._closed and self.fault.error is None:
             try:
-                return str(self._handles[server].door.remote().future().result(_AGAIN))
+                asked = asked or self._handles[server].door.remote().future()
+                return str(asked.result(_AGAIN))
             except self._retried:
+                asked = None
                 time.sleep(_AGAIN)
             except TimeoutError:
                 continue
