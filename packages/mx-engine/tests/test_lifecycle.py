@@ -54,6 +54,30 @@ def test_failures_nobody_saw_are_told_once_at_exit(python: Python, how: str) -> 
     assert "ZeroDivisionError: division by zero (in operator division, pushed at " in done.stderr
 
 
+def test_failures_that_the_program_ends_with_are_not_told_again_at_exit(python: Python) -> None:
+    """One cause makes many operations fail, and the program reads one of the arrays."""
+    done = python(
+        """
+        import mx_engine
+        from mx_core.errors import MXNetError
+        engine = mx_engine.create(workers=2)
+        def fail(text):
+            raise MXNetError(text)
+        variables = [engine.new_variable() for _ in range(4)]
+        for variable in variables:
+            engine.push(lambda: fail("worker 1 is lost"), writes=[variable])
+        engine.push(lambda: fail("another cause"))
+        try:
+            engine.wait_for_variable(variables[0])
+        except MXNetError as error:
+            raise ValueError("the step failed") from error
+        """
+    )
+    assert done.returncode == 1 and "ValueError: the step failed" in done.stderr
+    news = done.stderr.partition("mx: ")[2]
+    assert news.startswith("1 failure was never observed:\n  MXNetError: another cause"), done.stderr
+
+
 @pytest.mark.parametrize("other", [False, True])
 def test_failures_that_follow_from_the_programs_own_are_not_told_at_exit(python: Python, other: bool) -> None:
     done = python(

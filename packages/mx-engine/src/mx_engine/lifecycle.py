@@ -9,7 +9,7 @@ import threading
 import time
 from functools import partial
 
-from mx_core.errors import EngineShutdownError
+from mx_core.errors import EngineShutdownError, MXNetError
 from mx_core.forks import at_fork
 from mx_core.lifecycle import PROGRAM_FAILED, interrupted, raise_after_fork
 from mx_core.weak import WeakGroup
@@ -148,9 +148,26 @@ def _cancel(engine: Engine, limit: float) -> bool:
 
 
 def _news(count: int, texts: list[str]) -> tuple[int, list[str]]:
-    """Failures that nobody was told of, without those that follow from the program's own."""
-    own = [text for text in texts if PROGRAM_FAILED not in text]
+    """Failures that nobody was told of, without those that follow from the program's own, or that it ends with: one
+    failure may be that of many operations, such as all that wait for a lost worker."""
+    told = _ended_with()
+    own = [text for text in texts if PROGRAM_FAILED not in text and not any(each in text for each in told)]
     return count - (len(texts) - len(own)), own
+
+
+def _ended_with() -> list[str]:
+    """The messages of the uncaught exception that ends the program, and of those that led to it."""
+    found: list[str] = []
+    waiting: list[BaseException | None] = [getattr(sys, "last_value", None)]
+    seen: set[int] = set()
+    while waiting:
+        error = waiting.pop()
+        if error is not None and id(error) not in seen:
+            seen.add(id(error))
+            waiting += [error.__cause__, error.__context__]
+            if isinstance(error, MXNetError) and str(error):
+                found.append(str(error))
+    return found
 
 
 def _operations(count: int) -> str:
