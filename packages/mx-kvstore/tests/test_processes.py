@@ -7,10 +7,11 @@ import os
 import signal
 import sys
 import time
+import weakref
 
 import pytest
 
-from mx_kvstore.processes import Process, described, end, lines, watch
+from mx_kvstore.processes import Process, Stopped, Stops, described, end, lines, watch
 
 
 def test_ends_are_described() -> None:
@@ -57,3 +58,34 @@ def test_what_refuses_to_end_is_killed_with_all_that_it_has_started() -> None:
         for _ in range(200):  # until whoever reaps orphans has seen it
             os.killpg(job.pid, 0)
             time.sleep(0.05)
+
+
+class Thing:
+    """Something that can have a weak reference."""
+
+
+def test_a_signal_in_a_callback_that_lets_no_error_out_is_not_lost() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with Stops() as stops:
+        stops.check()
+        thing = Thing()
+        reference = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGTERM))
+        del thing
+        assert reference() is None
+        os.kill(os.getpid(), signal.SIGHUP)  # the first one counts
+        process = Process("", ["true"], os.environ)
+        with pytest.raises(Stopped) as found:
+            watch([process], lambda place, status: False, look=stops.check)
+        assert process.ended(10.0) == 0
+        assert found.value.number == stops.number == signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_ignored_signals_stay_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Stops() as stops:
+            os.kill(os.getpid(), signal.SIGHUP)
+            stops.check()
+    finally:
+        signal.signal(signal.SIGHUP, before)

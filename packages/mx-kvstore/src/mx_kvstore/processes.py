@@ -14,7 +14,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO
+from types import FrameType
+from typing import IO, Any
 
 #: seconds after which what is not ended counts as a line, and bytes
 _MOMENT, _LONGEST = 0.5, 1 << 16
@@ -166,10 +167,70 @@ def end(processes: Sequence[Process], grace: float, interrupt: bool = False) -> 
         each.ended(grace)
 
 
-def watch(processes: Sequence[Process], ended: Callable[[int, int], bool], pause: float = 0.02) -> None:
-    """Calls `ended(place, status)` for each that ends, until it returns True or all have ended. Blocks."""
+class Stopped(Exception):
+    """A signal ends the job.
+
+    Parameters
+    ----------
+    number : int
+        Of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class Stops:
+    """The signals that end a job, from `with` on: SIGINT, SIGTERM and SIGHUP, where they are not ignored.
+
+    A handler only notes the signal. One that raised an error could be called in a function from which Python lets none
+    out, such as a finalizer or a callback of an import, and the signal would be lost. So a launcher asks, some times a
+    second and before each process that it starts.
+
+    Threads: the main one.
+    """
+
+    def __init__(self) -> None:
+        #: the first signal that came, or 0
+        self.number = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Stops:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.number = self.number or number
+
+    def check(self) -> None:
+        """Raises `Stopped` once a signal has come."""
+        if self.number:
+            raise Stopped(self.number)
+
+
+def watch(
+    processes: Sequence[Process],
+    ended: Callable[[int, int], bool],
+    pause: float = 0.02,
+    look: Callable[[], object] = lambda: None,
+) -> None:
+    """Calls `ended(place, status)` for each that ends, until it returns True or all have ended. Blocks.
+
+    Parameters
+    ----------
+    look : callable
+        Called after each pause; what it raises ends the wait.
+    """
     running = dict(enumerate(processes))
     while running:
+        look()
         for place, process in list(running.items()):
             status = process.poll()
             if status is not None:

@@ -11,7 +11,7 @@ import click
 
 from mx_core import lifecycle, plugins
 from mx_core.build_info import __version__
-from mx_core.cli import engines
+from mx_core.cli import begin, engines
 from mx_core.cli.doctor import doctor
 from mx_core.cli.ops import ops
 from mx_core.cli.plugins import plugins_command
@@ -40,6 +40,13 @@ class _Group(click.Group):
         return _load(registry.get(f"{name}@{others[0]}")) if len(others) == 1 else None
 
     def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        found = self._resolved(ctx, args)
+        begin.end()
+        return found
+
+    def _resolved(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
@@ -98,7 +105,7 @@ cli.add_command(stubs, "stubs")
 
 
 def main() -> None:
-    """Entry point of the console script; an error of mx is one line and exit status 1."""
+    """Runs the command; an error of mx is one line and exit status 1."""
     try:
         cli(prog_name="mx")
     except MXNetError as error:
