@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "array_task.hpp"
@@ -19,12 +20,15 @@ namespace {
 
 // Source: NCCL's API, 2.18.
 using Communicator = struct CommunicatorTag*;
-constexpr int kSum = 0;  // ncclRedOp_t
+constexpr int kSum = 0;         // ncclRedOp_t
+constexpr int kInProgress = 7;  // ncclResult_t
 
 struct Functions {
   int (*version)(int* version);
   const char* (*error_text)(int result);
   int (*init_all)(Communicator* made, int n, const int* gpus);
+  int (*async_error)(Communicator communicator, int* result);
+  int (*abort)(Communicator communicator);
   int (*group_start)();
   int (*group_end)();
   int (*reduce)(const void* from, void* to, size_t count, int type, int operation, int root, Communicator communicator,
@@ -33,12 +37,14 @@ struct Functions {
                    Stream stream);
 };
 
-// GPUs that work together, each on a stream of its own.  Never unmade.
+// GPUs that work together, each on a stream of its own.  Never unmade, but for communicators that failed: parts of a
+// sum may have begun on some GPUs then, and no other sum can be enqueued behind them.
 struct Clique {
   std::atomic<bool> ready{false};
   std::mutex mutex;  // guards all that follows; what is enqueued has the same order on all of them
   std::vector<Communicator> communicators;
   std::vector<Stream> streams;
+  std::string failure;  // of before; empty: none
 };
 
 struct Nccl {
@@ -60,10 +66,11 @@ Nccl& nccl() {
   return *found;
 }
 
+std::string failure_text(int result, const char* what) {
+  return std::string(what) + ": " + nccl().nccl.error_text(result) + " (" + std::to_string(result) + ")";
+}
 void check_result(int result, const char* what) {
-  if (result == 0) return;
-  throw Error(MX_ERROR, std::string("[gpu] ") + what + ": " + nccl().nccl.error_text(result) + " (" +
-                            std::to_string(result) + ")");
+  if (result != 0) throw Error(MX_ERROR, "[gpu] " + failure_text(result, what));
 }
 
 // ncclDataType_t
@@ -98,10 +105,36 @@ void set_up(Clique& clique, const std::vector<int>& gpus) {
     check(gpu.cuda().stream_create(&stream, kStreamNonBlocking), gpu.name(), "cuStreamCreate");
     clique.streams.push_back(stream);
   }
-  clique.communicators.resize(gpus.size());
-  check_result(nccl().nccl.init_all(clique.communicators.data(), static_cast<int>(gpus.size()), gpus.data()),
-               "ncclCommInitAll");
+  std::vector<Communicator> made(gpus.size());
+  check_result(nccl().nccl.init_all(made.data(), static_cast<int>(gpus.size()), gpus.data()), "ncclCommInitAll");
+  clique.communicators = std::move(made);
   clique.ready.store(true);
+}
+
+// Locked.
+void give_up(Clique& clique, std::string failure) {
+  clique.failure = std::move(failure);
+  for (const Communicator each : clique.communicators) nccl().nccl.abort(each);
+  clique.communicators.clear();
+}
+
+std::string names_of(const std::vector<int>& gpus) {
+  std::string names;
+  for (const int id : gpus) names += (names.empty() ? "" : ", ") + name_of({MX_GPU, id});
+  return names;
+}
+
+// Locked: refuses to go on after a failure.  Every communicator says whether something failed on its GPU since it was
+// made; all are aborted then, which ends what still runs.
+void check_clique(Clique& clique, const std::vector<int>& gpus) {
+  for (size_t i = 0; clique.failure.empty() && i < clique.communicators.size(); ++i) {
+    int result = 0;
+    check_result(nccl().nccl.async_error(clique.communicators[i], &result), "ncclCommGetAsyncError");
+    if (result != 0 && result != kInProgress) give_up(clique, failure_text(result, "NCCL"));
+  }
+  if (clique.failure.empty()) return;
+  throw Error(MX_ERROR, "[gpu] NCCL has failed on " + names_of(gpus) + " and is not used there any more: " +
+                            clique.failure + "; start the program again");
 }
 
 // Array 0 is the root, the others are in the order of the clique.
@@ -148,6 +181,7 @@ class CollectiveTask final : public ArrayTask {
     Clique& clique = clique_of(gpus_);
     const std::lock_guard<std::mutex> lock(clique.mutex);
     if (!clique.ready.load()) set_up(clique, gpus_);
+    check_clique(clique, gpus_);
     follow(gpu, stream, clique.streams);
     enqueue(clique);
     for (size_t i = 0; i < gpus_.size(); ++i) follow(Gpu::at(gpus_[i]), clique.streams[i], {stream});
@@ -166,13 +200,14 @@ class CollectiveTask final : public ArrayTask {
     check(result, gpu.name(), "cuStreamWaitEvent");
   }
 
-  void enqueue(const Clique& clique) const {
+  void enqueue(Clique& clique) const {
     const Functions& f = nccl().nccl;
     void* root = tensor(0, true).data;
     std::vector<void*> memory;
     for (size_t i = 0; i < gpus_.size(); ++i) memory.push_back(tensor(i + 1, true).data);
     const std::lock_guard<std::mutex> lock(nccl().enqueuing);
     check_result(f.group_start(), "ncclGroupStart");
+    const char* what = what_ == Collective::kReduce ? "ncclReduce" : "ncclBroadcast";
     int first = 0;
     for (size_t i = 0; i < gpus_.size(); ++i) {
       void* own = memory[i];
@@ -186,8 +221,9 @@ class CollectiveTask final : public ArrayTask {
       if (first == 0) first = result;
     }
     const int ended = f.group_end();
-    check_result(first, what_ == Collective::kReduce ? "ncclReduce" : "ncclBroadcast");
-    check_result(ended, "ncclGroupEnd");
+    if (first == 0 && ended == 0) return;
+    give_up(clique, first != 0 ? failure_text(first, what) : failure_text(ended, "ncclGroupEnd"));
+    throw Error(MX_ERROR, "[gpu] " + clique.failure);
   }
 
   const Collective what_;
@@ -209,6 +245,8 @@ void load_nccl(const std::string& path) {
   find(library, path, "ncclGetVersion", &made->nccl.version);
   find(library, path, "ncclGetErrorString", &made->nccl.error_text);
   find(library, path, "ncclCommInitAll", &made->nccl.init_all);
+  find(library, path, "ncclCommGetAsyncError", &made->nccl.async_error);
+  find(library, path, "ncclCommAbort", &made->nccl.abort);
   find(library, path, "ncclGroupStart", &made->nccl.group_start);
   find(library, path, "ncclGroupEnd", &made->nccl.group_end);
   find(library, path, "ncclReduce", &made->nccl.reduce);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "emulation.hpp"
@@ -17,11 +18,28 @@
 
 namespace {
 
-enum { kOk = 0, kInvalidArgument = 4, kInvalidUsage = 5 };
+enum { kOk = 0, kCudaFailed = 1, kInvalidArgument = 4, kInvalidUsage = 5, kRemoteFailed = 6 };
 
 struct Communicator {
   int rank, size;
 };
+
+// What tests want to go wrong: function, result, calls before.
+struct Failure {
+  std::string symbol;
+  int result = kOk, skip = 0;
+};
+std::mutex failing;
+Failure failure;               // guarded by `failing`
+std::atomic<int> living{0};    // communicators
+std::atomic<int> broken{kOk};  // of every communicator, since something failed on a GPU
+
+int injected(const char* symbol) {
+  const std::lock_guard<std::mutex> lock(failing);
+  if (failure.symbol != symbol || failure.skip-- > 0) return kOk;
+  failure.symbol.clear();
+  return failure.result;
+}
 
 struct Part {
   unsigned long long from, to;
@@ -100,6 +118,7 @@ void meet(Group& group) {
 }
 
 int enqueue(const Part& part, const Communicator* communicator) {
+  if (const int result = injected(part.sums ? "ncclReduce" : "ncclBroadcast")) return result;
   if (!grouping || part.stream == nullptr || part.rank != static_cast<int>(pending.size())) return kInvalidUsage;
   const bool reads = !part.sums ? part.rank == part.root : true, writes = part.sums ? part.rank == part.root : true;
   const size_t bytes = part.count * width(part.type);
@@ -119,11 +138,37 @@ int ncclGetVersion(int* version) {
   *version = 22809;
   return kOk;
 }
-const char* ncclGetErrorString(int result) { return result == kInvalidArgument ? "invalid argument" : "invalid usage"; }
+const char* ncclGetErrorString(int result) {
+  switch (result) {
+    case kCudaFailed: return "unhandled cuda error";
+    case kInvalidArgument: return "invalid argument";
+    case kRemoteFailed: return "remote process exited or there was a network error";
+    default: return "invalid usage";
+  }
+}
+
+// For tests: the call of a function after `skip` others fails; what communicators say of themselves; their number.
+void fake_nccl_fail(const char* symbol, int result, int skip) {
+  const std::lock_guard<std::mutex> lock(failing);
+  failure = {symbol, result, skip};
+}
+void fake_nccl_break(int result) { broken.store(result); }
+int fake_nccl_living() { return living.load(); }
 
 int ncclCommInitAll(Communicator** made, int n, const int*) {
   if (const char* seconds = std::getenv("FAKE_NCCL_INIT_SECONDS")) ::sleep(std::atoi(seconds));
+  if (const int result = injected("ncclCommInitAll")) return result;
   for (int i = 0; i < n; ++i) made[i] = new Communicator{i, n};
+  living += n;
+  return kOk;
+}
+int ncclCommGetAsyncError(Communicator*, int* result) {
+  *result = broken.load();
+  return kOk;
+}
+int ncclCommAbort(Communicator* communicator) {
+  delete communicator;
+  --living;
   return kOk;
 }
 int ncclGroupStart() {
@@ -138,6 +183,7 @@ int ncclGroupEnd() {
   grouping = false;
   open.store(false);
   if (pending.size() != static_cast<size_t>(expected)) return kInvalidUsage;
+  if (const int result = injected("ncclGroupEnd")) return result;
   const auto group = std::make_shared<Group>();
   group->parts = pending;
   for (const Part& part : group->parts) {
