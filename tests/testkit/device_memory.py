@@ -35,7 +35,7 @@ class KernelContext(c.Structure):
         ("size", c.c_uint32), ("is_train", c.c_int32), ("context", tables.Context), ("stream", _POINTER),
         ("scratch", c.POINTER(_POINTER)), ("scalars", c.POINTER(c.c_double)), ("n_scalars", c.c_uint32),
         ("threads", c.c_uint32), ("random_key", c.c_uint64), ("random_offset", c.c_uint64),
-        ("alloc_output", _POINTER), ("host", _POINTER),
+        ("alloc_output", _POINTER), ("host", _POINTER), ("staging", _POINTER),
     ]  # fmt: skip
 
 
@@ -48,6 +48,7 @@ class Plan(c.Structure):
         ("run", c.CFUNCTYPE(c.c_int32, _POINTER, c.POINTER(KernelContext), c.POINTER(Tensor), c.c_uint32,
                             c.POINTER(Tensor), c.POINTER(c.c_uint8), c.c_uint32, c.POINTER(tables.Error))),
         ("retain", _POINTER), ("release", _POINTER),
+        ("staging_bytes", c.CFUNCTYPE(c.c_size_t, _POINTER, c.POINTER(c.c_uint8), c.c_uint32)),
     ]  # fmt: skip
 
 
@@ -139,18 +140,21 @@ class GpuBench:
         """Enqueues one run on tensors of device memory: inputs, then outputs."""
         plan = at(capsule, Plan, "mx.plan.v1")
         scratch = [self.memory.alloc(plan.scratch_bytes[i]) for i in range(plan.n_scratch)]
+        requests = (c.c_uint8 * len(req))(*req)
+        staging = plan.staging_bytes(c.addressof(plan), requests, len(req))
+        staged = [self.memory.alloc(staging)] if staging else []
         context = KernelContext(
             size=c.sizeof(KernelContext), context=self.here, stream=self.stream, threads=1, random_key=RANDOM_KEY,
             scratch=(_POINTER * len(scratch))(*(b.data for b in scratch)),
             scalars=(c.c_double * len(scalars))(*scalars), n_scalars=len(scalars),
+            staging=staged[0].data if staged else None,
         )  # fmt: skip
         error, n_outputs = tables.Error(), len(req)
         outputs = c.cast(c.byref(tensors, n_inputs * c.sizeof(Tensor)), c.POINTER(Tensor))
         status = plan.run(
-            c.addressof(plan), c.byref(context), tensors, n_inputs, outputs, (c.c_uint8 * n_outputs)(*req),
-            n_outputs, c.byref(error),
+            c.addressof(plan), c.byref(context), tensors, n_inputs, outputs, requests, n_outputs, c.byref(error)
         )  # fmt: skip
-        self._scratch += scratch
+        self._scratch += [*scratch, *staged]
         if status:
             raise RuntimeError(error.message.decode())
 

@@ -140,8 +140,13 @@ py::object launch_plan(const std::string& name, int32_t gpu, const std::vector<P
                        const std::vector<PySpec>& outputs, const std::vector<PyStep>& steps,
                        uint32_t n_scalars, const std::vector<size_t>& scratch,
                        uint64_t random_blocks, const std::vector<PyCondition>& conditions,
-                       bool adds, const std::optional<PyCounted>& counted) {
+                       bool adds, const std::optional<PyCounted>& counted, size_t spare, const py::object& storage) {
   LaunchSpec spec{name, gpu, scratch, random_blocks, adds, {}, {}};
+  spec.spare = spare;
+  if (!storage.is_none()) {
+    spec.storage = import_plugin_table<mx_storage_api>(storage.ptr(), MX_STORAGE_CAPSULE, MX_STORAGE_MAJOR,
+                                                       sizeof(mx_storage_api), "mx-operators-cuda");
+  }
   if (counted) {
     const auto& [first, piece, offset, row] = *counted;
     spec.counted = Counted{first, piece, offset, row};
@@ -230,6 +235,7 @@ PYBIND11_MODULE(_native, module, pybind11::mod_gil_not_used()) {
              py::arg("outputs"), py::arg("steps"), py::kw_only(), py::arg("n_scalars") = 0,
              py::arg("scratch") = std::vector<size_t>{}, py::arg("random_blocks") = 0,
              py::arg("conditions") = std::vector<PyCondition>{}, py::arg("adds") = true, py::arg("counted") = none,
+             py::arg("spare") = 0, py::arg("storage") = none,
              "A plan (capsule mx.plan.v1) of kernels, products and convolutions, one after another.");
   register_launch(module);
   mx::refuse_uninitialised(module);

@@ -7,7 +7,9 @@
 #include <atomic>
 #include <climits>
 #include <map>
+#include <optional>
 
+#include "lent.hpp"
 #include "mx_core/failure.hpp"
 
 namespace mx::cuda {
@@ -37,17 +39,21 @@ struct Functions {
 // cuBLAS computes in memory of its own unless it is given some.  What it takes itself may be taken while a stream is
 // captured, and runs of the graph would share it with whoever gets it next.  32 MiB is what NVIDIA advises for Hopper.
 constexpr size_t kWorkspace = size_t{32} << 20;
+constexpr uintptr_t kAlignment = 256;
+constexpr const char* kHolder = "cuBLAS";  // in statistics
 
 // The handle of a stream, and its workspace.  Both stay as long as the process.
 struct Bound {
   Handle handle = nullptr;
-  Address workspace = 0;
   bool complete = false;
+  mx_block workspace{};
+  const void* given = nullptr;  // the workspace that cuBLAS knows
 };
 
 // Those of the streams of a GPU.  A handle is one thread's at a time.
 struct OfGpu {
   std::mutex mutex;
+  size_t workspace = 0;  // bytes
   std::map<Stream, Bound> streams;
 };
 
@@ -69,19 +75,32 @@ void check_status(const Functions& blas, int status, const std::string& where, c
                             std::to_string(status) + ")");
 }
 
-// Makes what is missing for a stream, also after a call that failed.  A small GPU, such as a test has, gives a 64th of
-// its memory.
-void complete(const Functions& blas, const Gpu& gpu, Stream stream, Bound& bound, const std::string& where) {
+// Makes what is missing for a stream, also after a call that failed.
+void complete(const Functions& blas, Stream stream, Bound& bound, const std::string& where) {
   if (bound.handle == nullptr) check_status(blas, blas.create(&bound.handle), where, "cublasCreate");
   check_status(blas, blas.set_math_mode(bound.handle, kWideSums), where, "cublasSetMathMode");
   check_status(blas, blas.set_stream(bound.handle, stream), where, "cublasSetStream");
-  size_t free_bytes = 0, total = 0;
-  gpu.memory(&free_bytes, &total);
-  const size_t bytes = std::min(kWorkspace, total / 64);
-  if (bound.workspace == 0) check(gpu.cuda().alloc(&bound.workspace, bytes), where, "cuMemAlloc");
-  check_status(blas, blas.set_workspace(bound.handle, reinterpret_cast<void*>(bound.workspace), bytes), where,
-               "cublasSetWorkspace");
   bound.complete = true;
+}
+
+// Bytes of a workspace.  A small GPU, such as a test has, gives a 64th of its memory.
+size_t workspace_of(const Gpu& gpu, OfGpu& mine) {
+  if (mine.workspace == 0) {
+    size_t free_bytes = 0, total = 0;
+    gpu.memory(&free_bytes, &total);
+    mine.workspace = std::min(kWorkspace, total / 64);
+  }
+  return mine.workspace;
+}
+
+void give(const Functions& blas, Bound& bound, const mx_block& block, const std::string& where) {
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(block.data) + kAlignment - 1) & ~(kAlignment - 1);
+  auto* const data = reinterpret_cast<void*>(begin);
+  if (bound.given == data) return;
+  bound.given = nullptr;
+  const size_t bytes = block.bytes - (begin - reinterpret_cast<uintptr_t>(block.data));
+  check_status(blas, blas.set_workspace(bound.handle, data, bytes), where, "cublasSetWorkspace");
+  bound.given = data;
 }
 
 int type_of(int32_t dtype) {
@@ -124,13 +143,21 @@ void check_product(const Product& p) {
   }
 }
 
-void multiply(const Gpu& gpu, Stream stream, const Product& p, const void* a, const void* b,
-              void* c, bool add, const std::string& where) {
+void multiply(const Gpu& gpu, Stream stream, const Product& p, const void* a, const void* b, void* c, bool add,
+              const Workspaces& workspaces, const std::string& where) {
   Blas& all = *loaded.load();
   OfGpu& mine = all.gpus[gpu.id()];
   const std::lock_guard<std::mutex> lock(mine.mutex);
   Bound& bound = mine.streams[stream];
-  if (!bound.complete) complete(all.blas, gpu, stream, bound, where);
+  if (!bound.complete) complete(all.blas, stream, bound, where);
+  const mx_context context{MX_GPU, gpu.id()};
+  std::optional<Lent> lent;
+  if (workspaces.captured) {
+    lent.emplace(*workspaces.storage, context, workspace_of(gpu, mine), kHolder);
+  } else if (bound.workspace.data == nullptr) {
+    bound.workspace = allocated(*workspaces.storage, context, workspace_of(gpu, mine), kHolder);
+  }
+  give(all.blas, bound, lent ? lent->block() : bound.workspace, where);
   const bool wide = p.dtype == MX_FLOAT64;
   const float one = 1, beta = add ? 1 : 0;
   const double wide_one = 1, wide_beta = beta;

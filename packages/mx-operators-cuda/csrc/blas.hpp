@@ -9,6 +9,7 @@
 #include <string>
 
 #include "gpu.hpp"
+#include "mx_core/storage.h"
 #include "parameter.hpp"
 
 namespace mx::cuda {
@@ -29,8 +30,15 @@ struct Product {
 void load_blas(const std::string& path);
 // Throws mx::Error when cuBLAS is not loaded or has no such product.
 void check_product(const Product& product);
-// Enqueues a product.  The GPU's context is current.
-void multiply(const Gpu& gpu, Stream stream, const Product& product, const void* a, const void* b,
-              void* c, bool add, const std::string& where);
+// Where cuBLAS's workspaces come from.  The memory of a stream is taken at its first product and kept; while a step is
+// captured each product takes some and gives it back, which is the step's as long as its graph may run.
+struct Workspaces {
+  const mx_storage_api* storage;  // stays as long as the process
+  bool captured;
+};
+
+// Enqueues a product.  The GPU's context is current.  Throws mx::Error, also when there is no memory for a workspace.
+void multiply(const Gpu& gpu, Stream stream, const Product& product, const void* a, const void* b, void* c, bool add,
+              const Workspaces& workspaces, const std::string& where);
 
 }  // namespace mx::cuda

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <tuple>
 #include <utility>
+
+#include "lent.hpp"
 
 namespace mx::cuda {
 namespace {
@@ -82,7 +85,18 @@ LaunchPlan::LaunchPlan(Signature signature, LaunchSpec spec)
     }
   }
   if (spec_.counted) check_counted();
-  for (const size_t bytes : spec_.scratch) scratch_.push_back(add_scratch(bytes));
+  if (spec_.spare > spec_.scratch.size() || (spec_.spare > 0 && (spec_.storage == nullptr || spec_.counted))) {
+    refuse(MX_ERROR_VALUE, "malformed spare memory");
+  }
+  for (size_t i = 0; i < spec_.scratch.size(); ++i) {
+    if (i >= spec_.spare) {
+      scratch_.push_back(add_scratch(spec_.scratch[i]));
+      continue;
+    }
+    spare_places_.push_back(spare_bytes_);
+    if (spec_.scratch[i] > SIZE_MAX / 2 - spare_bytes_) throw std::bad_alloc();
+    spare_bytes_ += aligned(spec_.scratch[i]);
+  }
   size_t numbers = 0;
   for (const auto& step : spec_.steps) {
     first_number_.push_back(numbers);
@@ -128,6 +142,7 @@ void LaunchPlan::check_step(const Launch& launch, const Gpu& gpu) const {
 
 void LaunchPlan::check_step(const Product& product, const Gpu&) const {
   check_product(product);
+  if (spec_.storage == nullptr) refuse(MX_ERROR_VALUE, "a product needs memory for its workspace");
   for (const Parameter& p : {product.a, product.b, product.c}) {
     check_parameter(p, "a product");
     if (p.kind != Parameter::kInput && p.kind != Parameter::kOutput &&
@@ -218,6 +233,8 @@ void LaunchPlan::execute(const Call& call) const {
 }
 
 void LaunchPlan::run_all(const Gpu& gpu, const Call& call, const uint64_t* places) const {
+  const bool has_spare = MX_HAS(call.context.size, mx_kernel_context, staging) && call.context.staging != nullptr;
+  if (spare_bytes_ != 0 && !has_spare) return run_with_spare(gpu, call, places);
   if (!spec_.counted) return run_steps(gpu, call, 0, spec_.steps.size(), places);
   if (places != nullptr) refuse(MX_ERROR_UNSUPPORTED, "its shape is known only after a run, so it cannot be captured");
   run_steps(gpu, call, 0, spec_.counted->steps, nullptr);
@@ -281,7 +298,7 @@ void LaunchPlan::run_steps(const Gpu& gpu, const Call& call, size_t begin, size_
     } else if (const auto* finished = std::get_if<Finished>(&spec_.steps[i])) {
       if (enqueue(*finished, gpu, call)) i += finished->instead;
     } else if (const auto* product = std::get_if<Product>(&spec_.steps[i])) {
-      enqueue(*product, gpu, call);
+      enqueue(*product, gpu, call, places != nullptr);
     } else {
       enqueue(std::get<Launch>(spec_.steps[i]), gpu, call, places == nullptr ? nullptr : places + first_number_[i]);
     }
@@ -289,18 +306,21 @@ void LaunchPlan::run_steps(const Gpu& gpu, const Call& call, size_t begin, size_
 }
 
 int64_t LaunchPlan::counted_rows(const Gpu& gpu, const Call& call) const {
-  const std::string where = spec_.name + "] [" + gpu.name();
   const auto* from = call.scratch<char>(scratch_[spec_.counted->scratch]) + spec_.counted->offset;
   int64_t rows = 0;
-  const Stream stream = stream_of(call);
-  cuda::check(gpu.cuda().copy_to_host(&rows, reinterpret_cast<uintptr_t>(from), sizeof rows, stream), where,
+  cuda::check(gpu.cuda().copy_to_host(&rows, reinterpret_cast<uintptr_t>(from), sizeof rows, stream_of(call)), name_,
               "cuMemcpyDtoHAsync");
+  wait(gpu, call);
+  return rows;
+}
+
+// Until what was enqueued is done.
+void LaunchPlan::wait(const Gpu& gpu, const Call& call) const {
   Gpu& owner = Gpu::at(spec_.gpu);
-  mx_token* token = owner.record(stream);
+  mx_token* token = owner.record(stream_of(call));
   const Result result = gpu.cuda().event_wait(token->event);
   owner.recycle(token);
-  cuda::check(result, where, "cuEventSynchronize");
-  return rows;
+  cuda::check(result, name_, "cuEventSynchronize");
 }
 
 void* LaunchPlan::pointer(const Parameter& p, const Call& call) const {
@@ -308,8 +328,10 @@ void* LaunchPlan::pointer(const Parameter& p, const Call& call) const {
   switch (p.kind) {
     case Parameter::kInput: return at(call.inputs[p.number].data);
     case Parameter::kOutput: return at(call.outputs[p.number].data);
-    default: return at(call.scratch<char>(scratch_[p.number]));
+    default: break;
   }
+  if (p.number >= spec_.spare) return at(call.scratch<char>(scratch_[p.number - spec_.spare]));
+  return at(static_cast<char*>(call.context.staging) + spare_places_[p.number]);
 }
 
 void LaunchPlan::enqueue(const Launch& launch, const Gpu& gpu, const Call& call, const uint64_t* place) const {
@@ -338,10 +360,10 @@ void LaunchPlan::enqueue(const Launch& launch, const Gpu& gpu, const Call& call,
   const Result result =
       gpu.cuda().launch(launch.kernel->on(gpu), launch.blocks, 1, 1, launch.threads, 1, 1,
                         launch.shared_bytes, stream_of(call), pointers, nullptr);
-  if (result != kSuccess) cuda::check(result, spec_.name + "] [" + gpu.name(), "cuLaunchKernel");
+  if (result != kSuccess) cuda::check(result, name_, "cuLaunchKernel");
 }
 
-bool LaunchPlan::enqueue(const Finished& finished, const Gpu& gpu, const Call& call) const {
+bool LaunchPlan::enqueue(const Finished& finished, const Gpu&, const Call& call) const {
   const uint8_t request = call.req[finished.c.number];
   if (request == MX_REQ_NULL) return true;
   const bool add = request == MX_REQ_ADD;
@@ -356,56 +378,109 @@ bool LaunchPlan::enqueue(const Finished& finished, const Gpu& gpu, const Call& c
   constexpr uintptr_t mask = lt::kWorkspaceAlignment - 1;
   const auto scratch = reinterpret_cast<uintptr_t>(pointer(finished.workspace, call));
   finished.plan->run(stream_of(call), a, b, bias, c, reinterpret_cast<void*>((scratch + mask) & ~mask), add,
-                     spec_.name + "] [" + gpu.name());
+                     name_);
   return true;
 }
 
-void LaunchPlan::enqueue(const Product& product, const Gpu& gpu, const Call& call) const {
+void LaunchPlan::enqueue(const Product& product, const Gpu& gpu, const Call& call, bool captured) const {
   bool add = product.add;
   if (product.c.kind == Parameter::kOutput) {
     const uint8_t request = call.req[product.c.number];
     if (request == MX_REQ_NULL) return;
     add = add || request == MX_REQ_ADD;
   }
-  multiply(gpu, stream_of(call), product, pointer(product.a, call), pointer(product.b, call),
-           pointer(product.c, call), add, spec_.name + "] [" + gpu.name());
+  multiply(gpu, stream_of(call), product, pointer(product.a, call), pointer(product.b, call), pointer(product.c, call),
+           add, {spec_.storage, captured}, name_);
 }
 
-bool LaunchPlan::agree(const Library& library, const Call& call, uint8_t* request) {
+bool LaunchPlan::agree(const Library& library, const uint8_t* req, uint8_t* request) {
   const bool omits = library.written->omits();
-  *request = call.req[library.results.front().number];
+  *request = req[library.results.front().number];
   for (const Parameter& p : library.results) {
-    const uint8_t given = call.req[p.number];
+    const uint8_t given = req[p.number];
     if (omits && *request == MX_REQ_NULL) *request = given;
     if (given != *request && !(omits && given == MX_REQ_NULL)) return false;
   }
   return true;
 }
 
-bool LaunchPlan::enqueue(const Library& library, const Gpu& gpu, const Call& call) const {
+// What of cuDNN computes what is requested; null where nothing is, or nothing does.
+const dnn::LibraryPlan* LaunchPlan::serving(const Library& library, const uint8_t* req) {
   uint8_t request = MX_REQ_NULL;
-  if (!agree(library, call, &request)) return false;
-  if (request == MX_REQ_NULL && library.then == 0) return true;
-  if (request == MX_REQ_NULL) return false;
-  const auto& plan = request == MX_REQ_ADD ? library.added : library.written;
-  if (plan == nullptr) return false;
-  std::vector<void*> pointers;
-  for (const int64_t id : plan->ids()) {
-    const Parameter& place = library.places[static_cast<size_t>(id - 1)];
-    if (plan->omits() && place.kind == Parameter::kOutput && call.req[place.number] == MX_REQ_NULL) {
-      pointers.push_back(nullptr);
+  if (!agree(library, req, &request) || request == MX_REQ_NULL) return nullptr;
+  return (request == MX_REQ_ADD ? library.added : library.written).get();
+}
+
+std::optional<std::vector<void*>> LaunchPlan::addresses(const Library& library, const dnn::LibraryPlan& plan,
+                                                        const Call& call) const {
+  std::vector<void*> found;
+  const auto place_of = [&](int64_t id) -> const Parameter& { return library.places[static_cast<size_t>(id - 1)]; };
+  const auto reads = [](const Parameter& p) { return p.kind == Parameter::kInput; };
+  for (const int64_t id : plan.ids()) {
+    const Parameter& place = place_of(id);
+    if (plan.omits() && place.kind == Parameter::kOutput && call.req[place.number] == MX_REQ_NULL) {
+      found.push_back(nullptr);
       continue;
     }
     void* const data = pointer(place, call);
-    if (reinterpret_cast<uintptr_t>(data) % dnn::kAlignment != 0) return false;
-    if (std::find(pointers.begin(), pointers.end(), data) != pointers.end()) return false;
-    pointers.push_back(data);
+    if (reinterpret_cast<uintptr_t>(data) % dnn::kAlignment != 0) return std::nullopt;
+    const auto same = std::find(found.begin(), found.end(), data);
+    const bool shared = same != found.end();
+    if (shared && !(reads(place) && reads(place_of(plan.ids()[static_cast<size_t>(same - found.begin())])))) {
+      return std::nullopt;  // one of both is written
+    }
+    found.push_back(data);
   }
+  return found;
+}
+
+bool LaunchPlan::enqueue(const Library& library, const Gpu& gpu, const Call& call) const {
+  uint8_t request = MX_REQ_NULL;
+  if (agree(library, call.req, &request) && request == MX_REQ_NULL) return library.then == 0;
+  const dnn::LibraryPlan* plan = serving(library, call.req);
+  if (plan == nullptr) return false;
+  const auto pointers = addresses(library, *plan, call);
+  if (!pointers) return false;
   constexpr uintptr_t mask = dnn::kWorkspaceAlignment - 1;
   const auto scratch = reinterpret_cast<uintptr_t>(pointer(library.workspace, call));
-  plan->run(gpu, stream_of(call), pointers, reinterpret_cast<void*>((scratch + mask) & ~mask),
-            spec_.name + "] [" + gpu.name());
+  plan->run(gpu, stream_of(call), *pointers, reinterpret_cast<void*>((scratch + mask) & ~mask), name_);
   return true;
+}
+
+// The spare pieces, where the requests need them.
+size_t LaunchPlan::staging(const uint8_t* req) const {
+  if (spare_bytes_ == 0) return 0;
+  for (const auto& step : spec_.steps) {
+    const auto* library = std::get_if<Library>(&step);
+    if (library == nullptr || serving(*library, req) != nullptr) continue;
+    uint8_t request = MX_REQ_NULL;
+    const bool unwanted = agree(*library, req, &request) && request == MX_REQ_NULL;
+    if (!unwanted || library->then != 0) return spare_bytes_;
+  }
+  return 0;
+}
+
+// A run that has no spare pieces.  They are needed where cuDNN does not take the addresses, which nobody knew before:
+// the run then takes memory for itself, and waits, unless it is captured.
+void LaunchPlan::run_with_spare(const Gpu& gpu, const Call& call, const uint64_t* places) const {
+  const bool served = std::all_of(spec_.steps.begin(), spec_.steps.end(), [&](const auto& step) {
+    const auto* library = std::get_if<Library>(&step);
+    const auto* plan = library == nullptr ? nullptr : serving(*library, call.req);
+    return plan == nullptr || addresses(*library, *plan, call).has_value();
+  });
+  if (served) return run_steps(gpu, call, 0, spec_.steps.size(), places);
+  const Lent lent(*spec_.storage, {MX_GPU, spec_.gpu}, spare_bytes_, "scratch");
+  mx_kernel_context context{};
+  std::memcpy(&context, &call.context, std::min<size_t>(call.context.size, sizeof context));
+  context.size = sizeof context;
+  context.staging = lent.block().data;
+  struct Waits {
+    std::function<void()> body;
+    ~Waits() { guarded(nullptr, body); }  // also after a failure; what the GPU failed in is told by who waits next
+  } const waits{[&] {
+    if (places == nullptr) wait(gpu, call);
+  }};
+  run_steps(gpu, {context, call.inputs, call.outputs, call.req, call.plan}, 0, spec_.steps.size(), places);
 }
 
 }  // namespace mx::cuda

@@ -222,6 +222,8 @@ def launch_plan(
     conditions: Sequence[tuple[int, int, bool, str]] = (),
     adds: bool = True,
     counted: tuple[int, int, int, Sequence[int]] | None = None,
+    spare: int = 0,
+    storage: Any = None,
 ) -> Any: ...
 def launch(
     engine: Any,

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from mx_core import dtypes
@@ -80,7 +82,7 @@ class Signature(Attention):
 
 
 def signature(call: KernelCall, stage: Stage = Stage.INFERENCE) -> Signature | None:
-    """What cuDNN is asked for, or None for what it is not: wider types, or nothing to compute."""
+    """What cuDNN is asked for, or None for what it is not: wider types, scales below 0, nothing to compute."""
     p: Any = call.params
     names = (*call.op.inputs(p), *call.op.outputs(p))
     named = dict(zip(names, (*call.inputs, *call.outputs), strict=True))
@@ -92,6 +94,8 @@ def signature(call: KernelCall, stage: Stage = Stage.INFERENCE) -> Signature | N
         return None
     (batch, queries, depth), (_, keys, width) = query.shape, value.shape
     if depth % p.heads or width % p.heads:
+        return None
+    if not 0 < p.scale < inf:  # a kernel may take the largest product for the largest score
         return None
     if stage is Stage.GRADIENT and queries == keys == 1:  # NVIDIA's frontend refuses it
         return None
@@ -123,12 +127,12 @@ def backward(call: KernelCall) -> Any:
     made = signature(call, Stage.GRADIENT)
     if made is None:
         return None
-    steps, scratch = attention_steps.gradient(made)
-    sums: Parameter = (Kind.SCRATCH, len(scratch))
     batch, heads, queries = made.extents[:3]
+    own = attention_steps.gradient(made)
+    sums: Parameter = (Kind.SCRATCH, len(own[1]) + 1)  # behind the workspace
     places = _places(6, 3)
     places = (*places[1:5], places[0], *places[5:], sums)
-    return _plan(call, made, (steps, [*scratch, batch * heads * queries * 4]), places)
+    return _plan(call, made, own, places, [batch * heads * queries * 4])
 
 
 def _places(inputs: int, outputs: int) -> tuple[Parameter, ...]:
@@ -136,9 +140,13 @@ def _places(inputs: int, outputs: int) -> tuple[Parameter, ...]:
 
 
 def _plan(
-    call: KernelCall, made: Signature, own: attention_steps.Steps, places: tuple[Parameter, ...]
+    call: KernelCall,
+    made: Signature,
+    own: attention_steps.Steps,
+    places: tuple[Parameter, ...],
+    more: Sequence[int] = (),
 ) -> Any:
-    """cuDNN's plan; its workspace lies where our own steps, which run in its place, have scores."""
+    """cuDNN's plan, with a workspace and `more` memory; runs that it does not serve have our steps' scores instead."""
     since = SINCE if made.stage is Stage.INFERENCE else TRAINS_SINCE
     if not cudnn.installed() or cudnn.version() < since:
         return None
@@ -147,10 +155,10 @@ def _plan(
     plan = cudnn.planned_size(made, layer, call.context.device_id)
     if plan is None:
         return None
-    instead, (scores, *rest) = own
+    instead, spare = own
     results = tuple(place for place in places if place[0] is Kind.OUTPUT)
-    library = Library(plan, None, places, results, (Kind.SCRATCH, 0), 0, len(instead))
+    library = Library(plan, None, places, results, (Kind.SCRATCH, len(spare)), 0, len(instead))
     return make_plan(
         call.op.name, call.context, call.inputs, call.outputs, [library, *instead],
-        scratch=[max(scores, plan.workspace + ALIGNMENT), *rest],
+        scratch=[*spare, plan.workspace + ALIGNMENT, *more], spare=len(spare),
     )  # fmt: skip

@@ -9,6 +9,7 @@ from enum import IntEnum
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from mx_core import services
 from mx_operators_cuda import device
 
 if TYPE_CHECKING:
@@ -219,6 +220,7 @@ def make_plan(
     conditions: Sequence[Condition] = (),
     adds: bool = True,
     counted: Counted | None = None,
+    spare: int = 0,
 ) -> Any:
     """A plan that enqueues kernels, products and convolutions one after another; compiles and loads them now.
 
@@ -236,6 +238,8 @@ def make_plan(
         False: a run that is asked to add to an output is refused.
     counted : Counted or None
         What is known of an output without a shape.
+    spare : int
+        How many of the first pieces of scratch memory only runs have that a graph of cuDNN does not serve.
 
     Returns
     -------
@@ -250,11 +254,13 @@ def make_plan(
 
     here = context.device_id
     made = [_native_step(step, here) for step in steps]
+    products = any(isinstance(step, Product) for step in steps)
     tested = [(c.larger, -1 if c.smaller is None else c.smaller, c.above, c.refusal) for c in conditions]
     return _native.launch_plan(
         name, here, _specs(inputs), _specs(outputs), made, n_scalars=n_scalars, scratch=list(scratch),
         random_blocks=random_blocks, conditions=tested, adds=adds,
         counted=None if counted is None else (counted.steps, counted.scratch, counted.offset, list(counted.row)),
+        spare=spare, storage=services.storage("gpu").capsule if products or spare else None,
     )  # fmt: skip
 
 

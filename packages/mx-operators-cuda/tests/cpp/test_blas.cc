@@ -24,6 +24,13 @@ Product product(int64_t m, int64_t n, int64_t k) {
   return {any, any, any, MX_FLOAT32, false, false, m, n, k, k, n, n, 0, 0, 0, 1, false};
 }
 
+// As long as the process, like workspaces.
+const Memory& memory() {
+  static const auto* kept = new Memory;
+  return *kept;
+}
+mx::cuda::Workspaces workspaces(bool captured = false) { return {memory().operator->(), captured}; }
+
 std::string refusal(const std::function<void()>& body) {
   return Device::refusal([&](mx_error* error) { return mx::guarded(error, body); });
 }
@@ -48,7 +55,6 @@ void sizes_are_checked() {
 // Threads share a handle: each product is whole.
 void threads_multiply() {
   const Device device;
-  const Memory memory;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
@@ -57,8 +63,8 @@ void threads_multiply() {
       void* stream = device.stream(context.id, 0);
       const std::vector<float> a{1, 2, 3, 4, 5, 6}, b{1, 0, 0, 1, 1, 1};  // 2 by 3, 3 by 2
       std::vector<float> c(4);
-      const mx_block on_a = memory.alloc(24, context), on_b = memory.alloc(24, context);
-      const mx_block on_c = memory.alloc(16, context);
+      const mx_block on_a = memory().alloc(24, context), on_b = memory().alloc(24, context);
+      const mx_block on_c = memory().alloc(16, context);
       device.copy(stream, on_a.data, context, a.data(), kCpu, 24);
       device.copy(stream, on_b.data, context, b.data(), kCpu, 24);
       for (int i = 0; i < 50; ++i) {
@@ -66,13 +72,13 @@ void threads_multiply() {
           const Current current(gpu);
           for (const bool add : {false, true})
             mx::cuda::multiply(gpu, static_cast<Stream>(stream), product(2, 2, 3), on_a.data,
-                               on_b.data, on_c.data, add, "test");
+                               on_b.data, on_c.data, add, workspaces(), "test");
         }
         device.copy(stream, c.data(), kCpu, on_c.data, context, 16);
         device.drain(stream);
         CHECK((c == std::vector<float>{8, 10, 20, 22}));
       }
-      for (const mx_block& block : {on_a, on_b, on_c}) memory.free(block);
+      for (const mx_block& block : {on_a, on_b, on_c}) memory().free(block);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -82,9 +88,39 @@ void a_refused_product_is_told() {
   const Gpu& gpu = Gpu::at(0);
   float here[4] = {};
   const std::string said = refusal([&] {
-    mx::cuda::multiply(gpu, gpu.stream(0), product(2, 2, 2), here, here, here, false, "dot] [gpu(0)");
+    mx::cuda::multiply(gpu, gpu.stream(0), product(2, 2, 2), here, here, here, false, workspaces(),
+                       "dot] [gpu(0)");
   });
   CHECK(said == "[dot] [gpu(0)] cublasGemmStridedBatchedEx: the function got an invalid value (7)");
+}
+
+// The workspace of a stream is the pool's, taken once; without memory the product says so.
+void workspaces_are_memory_of_the_pool() {
+  const Device device;
+  const Gpu& gpu = Gpu::at(0);
+  auto* const other = static_cast<Stream>(device.stream(0, 1));
+  const Current current(gpu);
+  const mx_block block = memory().alloc(64, kGpu);
+  const auto multiply = [&](bool captured) {
+    return refusal([&] {
+      void* const c = static_cast<char*>(block.data) + 32;
+      mx::cuda::multiply(gpu, other, product(2, 2, 2), block.data, block.data, c, false, workspaces(captured),
+                         "dot] [gpu(0)");
+    });
+  };
+  const uint64_t before = memory().stats().bytes_in_use;
+  memory()->set_limit(memory().self(), kGpu, before + 1);
+  CHECK(has(multiply(false), "[storage] gpu(0): cannot allocate 4194304 bytes for cuBLAS, the limit is reached"));
+  CHECK(has(multiply(true), "for cuBLAS, the limit is reached"));
+  memory()->set_limit(memory().self(), kGpu, 0);
+  CHECK(multiply(true).empty() && memory().stats().bytes_in_use == before);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(multiply(false).empty() && memory().stats().bytes_in_use == before + (size_t{4} << 20));
+  }
+  CHECK(multiply(true).empty() && multiply(false).empty());
+  CHECK(memory().stats().bytes_in_use == before + (size_t{4} << 20));
+  device.drain(other);
+  memory().free(block);
 }
 
 }  // namespace
@@ -95,5 +131,6 @@ int main() {
   return run_healing({{"a library that is none", a_library_that_is_none},
               {"sizes are checked", sizes_are_checked},
               {"threads multiply", threads_multiply},
+              {"workspaces are memory of the pool", workspaces_are_memory_of_the_pool},
               {"a refused product is told", a_refused_product_is_told}});
 }

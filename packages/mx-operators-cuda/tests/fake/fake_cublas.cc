@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cuBLAS for the fake driver: the one function used here, by its definition, in column-major order.
+#include <cstring>
+
 #include "fake_matrix.hpp"
 
 using namespace fake;
@@ -11,7 +13,8 @@ enum { kOk = 0, kNotInitialized = 1, kInvalid = 7, kUnsupported = 15 };
 
 struct Handle {
   void* stream = nullptr;
-  bool has_workspace = false;
+  unsigned long long workspace = 0;
+  size_t workspace_bytes = 0;
   int mode = 0;
 };
 
@@ -19,8 +22,20 @@ struct Call {
   Matrix a, b, c;
   int m, n, k, batch;
   double alpha, beta;
+  unsigned long long workspace;
+  size_t workspace_bytes;
+
+  // Both ends of the workspace, which must be there still.
+  void use_workspace() const {
+    if (fake_owns(workspace, workspace_bytes) == 0) return fake_poison(700);
+    const size_t bytes = workspace_bytes < 4096 ? workspace_bytes : 4096;
+    char* const memory = reinterpret_cast<char*>(workspace & ~kFakeDeviceBit);
+    std::memset(memory, 0x77, bytes);
+    std::memset(memory + workspace_bytes - bytes, 0x77, bytes);
+  }
 
   void run() const {
+    use_workspace();
     for (int t = 0; t < batch; ++t) {
       for (int i = 0; i < m; ++i) {
         for (int j = 0; j < n; ++j) {
@@ -52,13 +67,14 @@ int cublasCreate_v2(Handle** handle) {
 }
 int cublasSetStream_v2(Handle* handle, void* stream) {
   handle->stream = stream;
-  handle->has_workspace = false;  // as cuBLAS does
+  handle->workspace = 0;  // as cuBLAS does
   return kOk;
 }
 int cublasSetWorkspace_v2(Handle* handle, void* workspace, size_t bytes) {
   const auto address = reinterpret_cast<unsigned long long>(workspace);
   if (address % 256 != 0 || fake_owns(address, bytes) == 0) return kInvalid;
-  handle->has_workspace = true;
+  handle->workspace = address;
+  handle->workspace_bytes = bytes;
   return kOk;
 }
 int cublasSetMathMode(Handle* handle, int mode) {
@@ -74,7 +90,7 @@ int cublasGemmStridedBatchedEx(Handle* handle, int turn_a, int turn_b, int m, in
                                long long stride_a, const void* b, int type_b, int row_b,
                                long long stride_b, const void* beta, void* c, int type_c, int row_c,
                                long long stride_c, int batch, int compute, int) {
-  if (handle->stream == nullptr || !handle->has_workspace) return kNotInitialized;
+  if (handle->stream == nullptr || handle->workspace == 0) return kNotInitialized;
   if (handle->mode != 16) return kUnsupported;  // it may add up in 16 bits
   if (type_a != type_b || type_a != type_c || compute != (type_a == kReal64 ? 70 : 68)) {
     return kUnsupported;
@@ -89,7 +105,7 @@ int cublasGemmStridedBatchedEx(Handle* handle, int turn_a, int turn_b, int m, in
   auto* call = new Call{{address(a), type_a, row_a, stride_a, turn_a != 0},
                         {address(b), type_b, row_b, stride_b, turn_b != 0},
                         {address(c), type_c, row_c, stride_c, false},
-                        m, n, k, batch, number(alpha), number(beta)};
+                        m, n, k, batch, number(alpha), number(beta), handle->workspace, handle->workspace_bytes};
   if (!call->fits()) {
     delete call;
     return kInvalid;

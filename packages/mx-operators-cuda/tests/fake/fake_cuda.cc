@@ -225,6 +225,7 @@ void fake_heal() {
   world().failures.clear();
   world().sticky = 0;
 }
+void fake_poison(int result) { poison(result); }
 size_t fake_used(int device) {
   const Guard lock(world().mutex);
   return world().devices.at(static_cast<size_t>(device))->used;

@@ -28,6 +28,8 @@ long fake_calls(const char* symbol);
 // Enqueues a host function on a stream, for other libraries of the machine; `body` gets `argument`, several times if
 // the stream is captured, and `destroy` gets it last.
 void fake_enqueue(void* stream, void (*body)(void* argument), void* argument, void (*destroy)(void* argument));
+// The GPU has failed, as in a kernel that ran before.
+void fake_poison(int result);
 // Whether `bytes` of device memory begin at an address.
 int fake_owns(unsigned long long address, size_t bytes);
 // Makes a host function a kernel: an image "FAKE:registered" has it under `name`.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import queue
 import threading
 from collections.abc import Callable
@@ -12,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mx_core import cpu, cpu_pinned, gpu
+from mx_core import cpu, cpu_pinned, gpu, services
 from mx_core.context import num_gpus
 from mx_core.errors import ArgumentError, MXNetError
 from mx_engine.bulking import bulk
 from mx_gluon import Trainer, loss, nn
 from mx_io.io import DataBatch
-from mx_ndarray import autograd, invoke_capsule, nd, random
+from mx_ndarray import autograd, invoke_capsule, nd, random, waitall
 from mx_ndarray.captured import captured_step as nd_captured_step
 from mx_operators_cuda import CapturedStep
 from mx_train.lr_scheduler import CosineScheduler, FactorScheduler
@@ -447,3 +448,31 @@ def test_inputs_keep_their_shapes() -> None:
         with pytest.raises(ArgumentError, match=r"expected inputs .*got \[\]"):
             step()
         np.testing.assert_array_equal(step(nd.ones((3,))).asnumpy(), 2)
+
+
+def test_products_of_a_step_keep_their_workspace() -> None:
+    """cuBLAS's is the step's own: memory that lives as long as the graph, and no longer; others have another."""
+    storage = services.storage("gpu")
+
+    def used() -> int:
+        gc.collect()
+        waitall()
+        storage.release_all(gpu(0))
+        return int(storage.stats(gpu(0)).bytes_in_use)
+
+    x, w = nd.full((3, 4), 2, ctx=gpu(0)), nd.full((4, 5), 3, ctx=gpu(0))
+    first = nd.dot(x, w)  # the workspace of the stream is taken
+    assert storage.holders(gpu(0))["cuBLAS"] > 0
+    before = used()
+    step = captured_step(lambda x: nd.dot(nd.dot(x, w), w.T) + 1)
+    for _ in range(2):
+        step(x)
+    assert step.captured
+    for _ in range(3):
+        used()
+        other = nd.dot(x, w)
+        found = step(x)
+        np.testing.assert_array_equal(found.asnumpy(), 361)
+        np.testing.assert_array_equal(other.asnumpy(), first.asnumpy())
+    del step, found, other
+    assert used() == before

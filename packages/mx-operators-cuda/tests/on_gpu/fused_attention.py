@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ctypes import addressof, byref, c_uint8
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +13,13 @@ import pytest
 from mx_core import dtypes, gpu, kernels
 from mx_core.errors import NoKernelError
 from mx_core.testing.case import make_case
+from mx_core.testing.tables import Error
 from mx_ndarray import nd
 from mx_operators_cuda import cudnn, dnn_attention
 from mx_symbol import sym
 from mx_symbol.passes.attention import FUSED_ATTENTION
 from mx_symbol.passes.attention_training import FUSED_ATTENTION_GRADIENT, FUSED_ATTENTION_TRAINING
-from testkit.device_memory import GpuBench
+from testkit.device_memory import GpuBench, Plan, Tensor, at
 from testkit.fake_cudnn_log import LOG, REFUSED, told, told_all
 from testkit.gpu_kernels import ADD, NULL, WRITE
 
@@ -127,6 +129,44 @@ if SERVES:
             )
             np.testing.assert_allclose(found, expected, rtol=0.03, atol=0.03)
 
+    def test_scores_are_memory_of_runs_that_need_them(bench: GpuBench) -> None:
+        """cuDNN keeps the scores on the chip; our own steps, where results are added, have them in memory."""
+        shapes = [(1, 300, 16), (1, 500, 16), (1, 500, 8)]
+        scores = 2 * 300 * 500 * 2
+        for op in (FUSED_ATTENTION, FORWARD) if TRAINS else (FUSED_ATTENTION,):
+            case, made = prepared(shapes, "float16", {"heads": 2}, bench, op)
+            plan, n = at(made, Plan, "mx.plan.v1"), len(case.outputs)
+            needed = [
+                plan.staging_bytes(addressof(plan), (c_uint8 * n)(*[r] * n), n) for r in (WRITE, NULL, ADD)
+            ]
+            assert sum(plan.scratch_bytes[i] for i in range(plan.n_scratch)) < scores // 10
+            assert needed[:2] == [0, 0] and needed[2] >= scores
+
+    @told_all
+    @pytest.mark.parametrize("shift", [0, 2], ids=["aligned", "not aligned"])
+    def test_places(shift: int, bench: GpuBench) -> None:
+        """One array is query, key and value; cuDNN takes it where its address is a multiple of 16."""
+        told()
+        case, plan = prepared([SHAPES[0]] * 3, "float16", PARAMS, bench)
+        x = case.inputs[0]
+        before = bench.memory.stats().bytes_in_use
+        block, written = bench.memory.alloc(x.nbytes + 16), bench.memory.alloc(x.nbytes)
+        bench.device.copy(
+            bench.device.self, bench.stream, block.data + shift, bench.here, x.ctypes.data, bench.host, x.nbytes,
+            byref(Error()),
+        )  # fmt: skip
+        read, wrote = bench.tensor(x, block), bench.tensor(x, written)
+        read.data += shift
+        bench.launch(plan, (Tensor * 4)(read, read, read, wrote), 3, [WRITE], ())
+        bench.wait()
+        wanted = case.reference([x.astype(np.float64)] * 3)[0]
+        np.testing.assert_allclose(
+            bench.copy_out(written, x).astype(np.float64), wanted, rtol=0.03, atol=0.03
+        )
+        for each in (block, written):
+            bench.memory.free(each)
+        assert bench.memory.stats().bytes_in_use == before and len(told()) == (0 if shift else 1)
+
     def test_several_long_rows(bench: GpuBench) -> None:
         """Our own kernels, where rows of the softmax are cut."""
         case, plan = prepared([(1, 2, 16), (1, 9000, 16), (1, 9000, 8)], "float16", {"heads": 2}, bench)
@@ -152,6 +192,8 @@ def test_arguments(bench: GpuBench) -> None:
 def test_what_it_does_not_serve(bench: GpuBench) -> None:
     assert prepared(SHAPES, "float32", PARAMS, bench)[1] is None
     assert prepared(SHAPES, "float64", PARAMS, bench)[1] is None
+    for scale in (0.0, -0.5, float("inf")):
+        assert prepared(SHAPES, "float16", {**PARAMS, "scale": scale}, bench)[1] is None
     assert prepared([(0, 5, 24), (0, 7, 24), (0, 7, 48)], "float16", PARAMS, bench)[1] is None
     assert prepared(of_gradient(SHAPES), "float32", PARAMS, bench, BACKWARD)[1] is None
     assert prepared(of_gradient([(2, 1, 24)] * 3), "float16", PARAMS, bench, BACKWARD)[1] is None
