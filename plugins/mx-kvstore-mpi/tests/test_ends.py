@@ -50,7 +50,9 @@ def test_waits_for_a_server_do_not_need_a_worker_that_has_ended(start: Any, tmp_
     os.kill(server, signal.SIGCONT)
     job.wait_for(r"pulled \[-0.5 -0.5 -0.5 -0.5\]")
     job.wait_for("saved")
-    job.wait_for("refused PeerLostError .*worker 1 has ended its program, and this process waits: barrier")
+    job.wait_for(
+        r"refused PeerLostError .*worker 1 \(process \d+ on .*\) has ended with exit status 0, and worker 0 waits: barrier"
+    )
     job.wait(40)
 
 

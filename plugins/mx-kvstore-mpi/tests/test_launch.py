@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import socket
@@ -46,6 +47,15 @@ def test_without_a_launcher_there_is_no_place(monkeypatch: pytest.MonkeyPatch) -
         if name.startswith(("MX_KV", "DMLC_", "PMI", "OMPI")):
             monkeypatch.delenv(name)
     with pytest.raises(NoJobError, match="mx launch -n 2 python train.py"):
+        settings.place()
+
+
+def test_what_mxnet_s_launcher_has_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MX_KV_HUB", *settings._DMLC, *settings._MPI):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DMLC_ROLE", "worker")
+    monkeypatch.setenv("DMLC_PS_ROOT_URI", "127.0.0.1")
+    with pytest.raises(SettingError, match="missing: DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER$"):
         settings.place()
 
 
@@ -92,7 +102,7 @@ def test_other_machines_get_the_secret_by_their_input(tmp_path: Path) -> None:
         (["-n", "1", "--env", "A", "true"], "expected NAME=VALUE"),
         (
             ["-n", "1", "-H", "no-such-host.invalid", "true"],
-            "no machine 'no-such-host.invalid' is known here",
+            "'no-such-host.invalid' is neither a file nor the name of a machine that is known here",
         ),
     ],
 )
@@ -131,6 +141,27 @@ def test_lines_have_names_and_the_first_bad_status_is_returned(start: Any) -> No
 
 
 @pytest.mark.long
+def test_ctrl_c_at_any_moment_of_the_start_ends_all(start: Any) -> None:
+    """Also in the launcher's imports, in whose callbacks Python lets no error out."""
+    program = "import time; print('begun', flush=True); time.sleep(300)"
+    since = time.monotonic()
+    job = start(program, 1)
+    job.wait_for("begun")
+    taken = time.monotonic() - since
+    moments = 40
+    for moment in range(moments + 1):
+        if moment:
+            job = start(program, 1)
+            time.sleep(taken * moment / moments)
+        job.process.send_signal(signal.SIGINT)
+        status = job.wait()
+        early = (
+            "KeyboardInterrupt" in job.text or "Aborted!" in job.text
+        )  # before or between what takes the signal
+        assert status in (-signal.SIGINT, 128 + signal.SIGINT) or early, (moment, job.text)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("servers", ["0", "1"])
 def test_the_program_that_ended_first_is_named(start: Any, servers: str) -> None:
     """It waits for the others, which fail when they miss it, and so its status comes after theirs."""
@@ -149,9 +180,35 @@ out.wait_to_read()
     job = start(program, 2, "-s", servers)
     assert job.wait() == 7, job.text
     (told,) = job.wait_for(r"mx launch: (.*)")
-    assert told.startswith("worker 1 (process ") and told.endswith("has ended with exit status 7")
-    assert "worker 1 has ended its program" in job.text
+    made = (
+        " after 0 pushes of key 'w', and worker 0 waits: push 1"
+        if int(servers)
+        else ", and worker 0 waits: .*"
+    )
+    lost = rf"worker 1 \(process \d+ on .*\) has ended with exit status 7{made}"
+    assert re.fullmatch(lost, told), told
+    job.wait_for(rf"\[worker 0\] .*PeerLostError: \[KVStore\] {lost} \(generation 1\)")
     assert job.text.count("Traceback") == 1, "the error has itself as context"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("servers", ["0", "1"])
+def test_what_does_not_match_is_told_to_all_and_last(start: Any, servers: str) -> None:
+    program = """
+import mx
+store = mx.kv.create("dist_sync")
+store.init("w", mx.nd.zeros((4 + store.rank,)))
+out = mx.nd.zeros((4 + store.rank,))
+store.pushpull("w", out, out=out)
+out.wait_to_read()
+"""
+    job = start(program, 2, "-s", servers)
+    assert job.wait() == 1, job.text
+    words = r".*worker 0.*key 'w'.*shape \(4,\).*worker 1.*key 'w'.*shape \(5,\)"
+    for worker in (0, 1):
+        job.wait_for(rf"\[worker {worker}\] .*ProtocolError: \[KVStore\]{words}")
+    job.wait_for(f"mx launch:{words}")
+    assert "never observed" not in job.text
 
 
 def test_an_ignored_hangup_stays_ignored(start: Any) -> None:

@@ -21,6 +21,8 @@ Told = tuple[str, ...]
 
 #: before how many keys a worker has initialised
 _COUNT = "keys initialised: "
+#: what is said of a key that a worker has initialised
+_MADE = "initialised"
 #: keys that a message lists
 _MOST = 4
 #: attributes of optimizers that are compared otherwise, or say nothing of numbers
@@ -47,7 +49,7 @@ def _named(told: Told, keys: Sequence[str]) -> tuple[Told, list[str] | None]:
     """What is told without the number of keys, and the keys themselves; None where it has no such number."""
     counts = [int(each.removeprefix(_COUNT)) for each in told if each.startswith(_COUNT)]
     plain = tuple(each for each in told if not each.startswith(_COUNT))
-    return plain, [f"key {key} initialised" for key in keys[: counts[0]]] if counts else None
+    return plain, [f"key {key} {_MADE}" for key in keys[: counts[0]]] if counts else None
 
 
 def differences(tellings: Sequence[Told]) -> str:
@@ -110,7 +112,11 @@ def disagree(comm: Any, wait: Callable[[Any], object], told: Told, keys: Sequenc
     wait(comm.Iallgather(mine, gathered))
     found = [json.loads(each.tobytes()) for each in gathered]
     compared = all(names is not None for _, names in found)
-    tellings = [(*said, *(names if compared else ())) for said, names in found]
+    every = dict.fromkeys(name for _, names in found for name in names) if compared else {}
+    tellings = [
+        (*said, *((name if name in set(names) else f"{name[: -len(_MADE)]}not {_MADE}") for name in every))
+        for said, names in found
+    ]
     raise ProtocolError(
         f"[KVStore] workers do different things at the same place: {differences(tellings)}; all workers must call "
         "the same methods in the same order, with the same settings"

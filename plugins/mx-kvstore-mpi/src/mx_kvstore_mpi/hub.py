@@ -89,12 +89,16 @@ class Hub:
         self._members: dict[int, _Member] = {}
         self._unproven: dict[socket.socket, None] = {}
         self._absent: dict[int, str] = {}
+        #: by process that has ended its program in good order, and that another one misses: who does, and what for
+        self._missed: dict[int, str] = {}
         self._meeting: Meeting | None = None
         self._finishing = False
         self._closed = threading.Event()
         self._all_gone = threading.Event()
         #: what happened to processes that were lost, in order
         self.losses: list[str] = []
+        #: why others had to end, in order: what a process found wrong, or how one ended that was still needed
+        self.reasons: list[str] = []
         self._ends: dict[int, None] = {}
         self._listener = socket.create_server(address, backlog=max(16, 2 * job.size))
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
@@ -245,6 +249,8 @@ class Hub:
                 self._leave(member)
             if "wrong" in message:
                 self._refuse(str(message["wrong"])[:4000])
+            if "misses" in message:
+                self._miss(message["misses"], str(message.get("what"))[:2000])
             if "ask" in message:
                 member.tell({"statuses": self._statuses(member)})
 
@@ -279,10 +285,11 @@ class Hub:
 
     def _lose(self, member: _Member, why: str) -> None:
         told = self._explain(member.number) if self._explain is not None and why == _ENDED else None
-        if member.leaving and why == _ENDED and told in (None, described(0)):
+        missed = self._missed.get(member.number) if member.leaving else None
+        if member.leaving and missed is None and why == _ENDED and told in (None, described(0)):
             return  # it has said so, and nobody needs it
         place = f"process {member.pid} on {member.host}"
-        text = f"{self.job.called(member.number)} ({place}) {told or why}"
+        text = f"{self.job.called(member.number)} ({place}) {told or why}{missed or ''}"
         with self._telling:
             with self._lock:
                 if self._closed.is_set() or member.lost or self._finishing:
@@ -290,6 +297,7 @@ class Hub:
                 member.lost = True
                 self._ends.setdefault(member.number)
                 self.losses.append(text)
+                self.reasons += [text] if missed else []
                 others = [each for each in self._members.values() if not each.lost]
                 meeting = self._meeting
             for other in others:
@@ -297,9 +305,19 @@ class Hub:
         if meeting is not None:
             meeting.give_up()
 
+    def _miss(self, numbers: Any, what: str) -> None:
+        """A process waits for others that have ended their programs: these go, so that their statuses are known."""
+        with self._lock:
+            missing = [self._members[each] for each in numbers if each in self._members]
+            missing = [each for each in missing if each.leaving and each.number not in self._missed]
+            self._missed.update((each.number, what) for each in missing)
+        for member in missing:
+            member.tell({"go": True, "generation": self.job.generation})
+
     def _refuse(self, text: str) -> None:
         """A process has found that others contradict each other: all are told."""
         with self._lock:
+            self.reasons.append(text)
             members = [each for each in self._members.values() if not each.lost]
         for member in members:
             member.tell({"wrong": text, "generation": self.job.generation})

@@ -12,27 +12,19 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import FrameType
 
 import click
 
 from mx_core.cli.engines import Engine
-from mx_kvstore.processes import Process, described, end, watch
+from mx_kvstore.processes import Process, Stopped, Stops, described, end, watch
 from mx_kvstore_mpi.hub import SILENCE, Hub
 from mx_kvstore_mpi.job import Job
 from mx_kvstore_mpi.mpi import unlink_shared_memory_of
 from mx_kvstore_mpi.protocol import new_token
+from mx_kvstore_mpi.settings import TIMEOUT
 
 #: seconds between two ways to end a process
 _GRACE = 3.0
-
-
-class _Stopped(Exception):
-    """A signal that ends the job."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 @dataclass
@@ -95,15 +87,18 @@ def command_of(plan: Plan, number: int, told: Mapping[str, str]) -> tuple[list[s
 
 
 class Launch:
-    """One start of a job. Threads: the main one, which gets signals.
+    """One start of a job. Threads: the main one.
 
     Parameters
     ----------
     plan : Plan
+    stops : Stops
+        That has been entered.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, stops: Stops) -> None:
         self._plan = plan
+        self._stops = stops
         self._processes: list[Process] = []
         self._failed = False
         self._over: set[int] = set()
@@ -121,6 +116,7 @@ class Launch:
 
     def _start(self) -> None:
         for number in range(self._plan.job.size):
+            self._stops.check()
             told = variables(self._plan, number, self._hub.address, self._token)
             words, environment, given = command_of(self._plan, number, told)
             self._processes.append(Process(self._plan.job.called(number), words, environment, given))
@@ -141,34 +137,25 @@ class Launch:
 
     def run(self) -> int:
         """Starts everything and waits for its end; the exit status: 0, or that of the first that failed."""
-        before = {
-            number: signal.signal(number, _stop)
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-            if signal.getsignal(number) is not signal.SIG_IGN  # as nohup has it
-        }
         stopped = failed = 0
         try:
             self._start()
-            watch(self._processes, self._ended)
+            watch(self._processes, self._ended, look=self._stops.check)
             if self._failed or self._hub.begun:  # else servers wait for a job that nobody wants
                 self._wait_for_the_rest()
             failed = self._first_failure()
-        except _Stopped as error:
+        except Stopped as error:
             stopped = error.number
             _say(f"stopped by {signal.Signals(stopped).name}")
         except OSError as error:
             failed = 127
             _say(f"cannot start {shlex.join(self._plan.command)}: {error}{_hint(self._plan.command)}")
-        finally:
-            for number in before:
-                signal.signal(number, signal.SIG_IGN)  # nothing interrupts the end
+        finally:  # signals that come now are noted, and interrupt nothing
             end(self._processes, _GRACE, interrupt=stopped == signal.SIGINT)
             unlink_shared_memory_of(self._plan.job)
             for process in self._processes:
                 process.finish_output()
             self._hub.close()
-            for number, handler in before.items():
-                signal.signal(number, handler)
         return 128 + stopped if stopped else failed
 
     def _first_failure(self) -> int:
@@ -185,18 +172,20 @@ class Launch:
             return 0
         first = next((number for number in self._hub.ends if number in failed), min(failed))
         status = failed[first]
-        _say(f"{self._plan.job.called(first)} (process {self._processes[first].pid}) {described(status)}")
+        called = self._plan.job.called(first)
+        reason = next(iter(self._hub.reasons), "")
+        if reason:
+            _say(reason.removeprefix("[KVStore] "))
+        if not reason.startswith(f"{called} "):
+            _say(f"{called} (process {self._processes[first].pid}) {described(status)}")
         return 128 - status if status < 0 else status
 
     def _wait_for_the_rest(self) -> None:
         """After a failure the others are told of it, and have a time to end by themselves."""
         limit = time.monotonic() + self._plan.grace
         while any(process.poll() is None for process in self._processes) and time.monotonic() < limit:
+            self._stops.check()
             time.sleep(0.02)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise _Stopped(number)
 
 
 def _say(text: str) -> None:
@@ -218,7 +207,9 @@ def _own_address(hosts: Sequence[str]) -> str:
             probe.connect((name, 9))
             return str(probe.getsockname()[0])
     except OSError as error:
-        raise click.UsageError(f"no machine {name!r} is known here: {error}") from error
+        raise click.UsageError(
+            f"-H: {name!r} is neither a file nor the name of a machine that is known here: {error}"
+        ) from error
 
 
 def _hosts(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -254,13 +245,27 @@ def _pairs(context: click.Context, parameter: click.Parameter, value: tuple[str,
 @click.option(
     "-H", "--hostfile", "--hosts", "hosts", callback=_hosts, help="Machines: a,b,c or a file, by ssh."
 )
-@click.option("--engine", type=Engine("launch", "mpi"), default="mpi", help="What moves the bytes.")
+@click.option(
+    "--engine",
+    type=Engine("launch", "mpi"),
+    default="mpi",
+    show_default=True,
+    help="What moves the bytes. Each has options of its own: mx launch --engine NAME --help.",
+)
 @click.option("--launcher", type=click.Choice(["local", "ssh"]), help="As MXNet's; ssh needs -H.")
 @click.option("--p3", is_flag=True, help="As MXNet's: values travel to servers in small slices.")
 @click.option("--env", "environment", multiple=True, callback=_pairs, help="NAME=VALUE for all processes.")
-@click.option("--deadline", type=click.FloatRange(0.1), help="Seconds that a process waits for another.")
 @click.option(
-    "--grace", type=click.FloatRange(0.0), default=10.0, help="Seconds for the others when one is lost."
+    "--deadline",
+    type=click.FloatRange(0.1),
+    help=f"Seconds that a process waits for another; by default those of MX_KVSTORE_TIMEOUT, or {TIMEOUT:g}.",
+)
+@click.option(
+    "--grace",
+    type=click.FloatRange(0.0),
+    default=10.0,
+    show_default=True,
+    help="Seconds for the others when one is lost.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 def launch(
@@ -280,10 +285,12 @@ def launch(
     Each is told its rank. Their lines are printed behind `[worker 0]`, `[worker 1]`, … If one fails, the others are
     told which, and all are ended; the exit status is that of the first. Ctrl-C ends all.
     """
-    if launcher == "ssh" and not hosts:
-        raise click.UsageError("--launcher ssh needs machines: -H a,b,c")
-    if launcher == "local" and hosts:
-        raise click.UsageError("--launcher local starts everything here, and -H names machines")
-    job = Job(num_workers, num_servers, name=secrets.token_hex(4))
-    told = {"MX_KVSTORE_ENGINE": engine, **({"DMLC_PS_VAN_TYPE": "p3"} if p3 else {}), **environment}
-    sys.exit(Launch(Plan(job, command, hosts, told, deadline, grace)).run())
+    with Stops() as stops:
+        if launcher == "ssh" and not hosts:
+            raise click.UsageError("--launcher ssh needs machines: -H a,b,c")
+        if launcher == "local" and hosts:
+            raise click.UsageError("--launcher local starts everything here, and -H names machines")
+        job = Job(num_workers, num_servers, name=secrets.token_hex(4))
+        told = {"MX_KVSTORE_ENGINE": engine, **({"DMLC_PS_VAN_TYPE": "p3"} if p3 else {}), **environment}
+        status = Launch(Plan(job, command, hosts, told, deadline, grace), stops).run()
+    sys.exit(status)

@@ -14,6 +14,7 @@ import select
 import socket
 import threading
 import time
+from collections.abc import Collection
 from typing import Any
 
 from mx_kvstore_mpi import _native, tokens
@@ -172,7 +173,7 @@ class Membership:
             self.fault.set(ProtocolError(str(message["wrong"])), message.get("generation"))
         if "left" in message:
             self.left.add(int(message["left"]))
-        if "finish" in message:
+        if "finish" in message or "go" in message:
             self._finish.set()
 
     def statuses(self, timeout: float = 2.0) -> list[str]:
@@ -188,6 +189,19 @@ class Membership:
         """Fails the job with a `ProtocolError`, in all processes."""
         with contextlib.suppress(OSError):  # then the hub's loss is the failure
             self._send({"wrong": text})
+
+    def miss(self, numbers: Collection[int], what: str) -> None:
+        """Says that processes that have ended their programs in good order are missed: these need not stay any more.
+
+        The hub then tells all processes how each has ended.
+
+        Parameters
+        ----------
+        what : str
+            What follows the status in the message, such as `, and worker 0 waits: the push of key 'a'`.
+        """
+        with contextlib.suppress(OSError):
+            self._send({"misses": sorted(numbers), "what": what})
 
     # ---- the end ----
 

@@ -157,6 +157,12 @@ def place() -> Place:
         return _of_dmlc()
     if any(name in os.environ for name in _MPI):
         return Place(None)
+    if "DMLC_ROLE" in os.environ:
+        missing = [name for name in _DMLC if name not in os.environ]
+        raise SettingError(
+            f"[DMLC_ROLE] MXNet's launcher, which sets it, also sets {', '.join(_DMLC[1:])}; missing: "
+            f"{', '.join(missing)}"
+        )
     raise NoJobError(
         "[kvstore.create] a distributed store needs processes that a launcher has started, and this one was started "
         "by none; type `mx launch -n 2 python train.py`, or `mpiexec -n 2 python train.py`"

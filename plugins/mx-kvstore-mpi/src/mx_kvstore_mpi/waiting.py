@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
@@ -20,10 +20,12 @@ WARN = 10.0
 _EAGER, _SHORT, _LONG = 50, 20e-6, 1e-3
 #: seconds of the longest pause while bytes are under way: MPI sends only what a socket takes each time it is asked
 _FLOWING = 50e-6
+#: seconds after which a processor that was given to others comes back late, and for which it is kept then
+_TAKEN, _KEPT = 5e-4, 0.1
 #: seconds between two looks at what the other processes do
 _LOOK = 0.01
-#: seconds that messages of a process that has ended may still be under way
-LATE = 2.0
+#: seconds that messages of a process that has ended may still be under way, and that the news of its status may take
+LATE, NEWS = 2.0, 5.0
 
 
 class Peers(Protocol):
@@ -35,11 +37,35 @@ class Peers(Protocol):
     def statuses(self) -> Sequence[str]:
         """What each other process does."""
 
-    def gone(self, among: Collection[int] | None = None) -> str:
-        """Names of those of some workers, or of all, that have ended in good order; empty if there are none."""
+    def gone(self, among: Collection[int] | None = None) -> Mapping[int, str]:
+        """Those of some workers, or of all, that have ended in good order: their numbers and names."""
+
+    def miss(self, numbers: Collection[int], what: str) -> None:
+        """Has the hub tell all how processes have ended that this one waits for."""
 
     def refuse(self, text: str) -> None:
         """Fails the job in the other processes."""
+
+
+class Yields:
+    """Gives the processor to others between two questions, as long as it comes back at once. Threads: one.
+
+    Where others want it for themselves, who yields waits for the whole of their time, and who sleeps for some
+    microseconds is woken before them.
+    """
+
+    def __init__(self) -> None:
+        self._kept_until = 0.0
+
+    def give_way(self) -> bool:
+        """False if the caller had better sleep."""
+        begin = time.monotonic()
+        if begin < self._kept_until:
+            return False
+        os.sched_yield()
+        if time.monotonic() - begin > _TAKEN:
+            self._kept_until = begin + _KEPT
+        return True
 
 
 class Waiter:
@@ -56,6 +82,7 @@ class Waiter:
 
     def __init__(self, fault: Fault, peers: Peers, timeout: float) -> None:
         self.fault = fault
+        self._yields = Yields()
         self.timeout = timeout
         self.peers = peers
 
@@ -93,7 +120,8 @@ class Waiter:
         for _ in range(_EAGER):
             if ready():
                 return
-            os.sched_yield()
+            if not self._yields.give_way():
+                break
         wait = Wait(self, what, time.monotonic() if since is None else since, needs)
         pause, longest, looked = _SHORT, _FLOWING if flowing else _LONG, time.monotonic()
         while not ready():
@@ -136,7 +164,7 @@ class Wait:
         self._what = what
         self._needs = needs
         self._begun = since
-        self._warned = self._said = False
+        self._warned = self._said = self._missed = False
         self._gone_since: float | None = None
 
     def look(self) -> None:
@@ -151,9 +179,14 @@ class Wait:
             self._gone_since = None
         else:
             self._gone_since = self._gone_since or now
-            if now - self._gone_since > LATE:
+            since = now - self._gone_since
+            if since > LATE and not self._missed:
+                self._missed = True
+                waiter.peers.miss(gone, self._what())
+            if since > LATE + NEWS:
+                names = ", ".join(gone.values())
                 raise PeerLostError(
-                    f"[KVStore] {gone} has ended its program, and this process waits: {self._what()}"
+                    f"[KVStore] {names} has ended its program, and this process waits: {self._what()}"
                 )
         waited = now - self._begun
         if waited > WARN and not self._warned:

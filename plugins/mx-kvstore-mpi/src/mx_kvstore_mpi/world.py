@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from mx_core import services
@@ -17,7 +17,7 @@ from mx_core.errors import MXNetError
 from mx_core.forks import ForkSafeLock
 from mx_core.lifecycle import interrupted
 from mx_kvstore_mpi import mpi, settings
-from mx_kvstore_mpi.errors import PeerTimeoutError
+from mx_kvstore_mpi.errors import PeerTimeoutError, ProtocolError
 from mx_kvstore_mpi.faults import Fault
 from mx_kvstore_mpi.job import Job
 from mx_kvstore_mpi.links import Network
@@ -65,16 +65,22 @@ class Peers:
         if self._membership is not None:
             self._membership.refuse(text)
 
-    def gone(self, among: Collection[int] | None = None) -> str:
-        """Names of those of some workers, or of all, that have ended in good order."""
+    def gone(self, among: Collection[int] | None = None) -> Mapping[int, str]:
+        """Those of some workers, or of all, that have ended in good order: their numbers and names."""
         if self._membership is None or not self._membership.left:
-            return ""
+            return {}
         job = self._membership.job
-        return ", ".join(
-            job.called(number)
+        return {
+            number: job.called(number)
             for number in sorted(self._membership.left)
             if number < job.workers and (among is None or number in among)
-        )
+        }
+
+    def miss(self, numbers: Collection[int], what: str) -> None:
+        """Has the hub tell all how processes have ended that this one waits for."""
+        if self._membership is not None:
+            mine = self._membership.job.called(self._membership.number)
+            self._membership.miss(numbers, f", and {mine} waits: {what}")
 
 
 class World:
@@ -172,8 +178,8 @@ class World:
             )
         # Not where the failure is handled: there every copy of it would have it as its context.
         try:
-            if failure is not None:
-                self.fault.set(failure)
+            if failure is not None and self.fault.set(failure) and isinstance(failure, ProtocolError):
+                self.waiter.peers.refuse(str(failure))  # so servers and the launcher hear it, too
         finally:
             self.ended.set()
 
