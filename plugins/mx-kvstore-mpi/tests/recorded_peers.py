@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import mpi4py
 import numpy as np
 
-from mx_kvstore_mpi.messages import DATA, HEAD, INDICES, TEXT, Head
+from mx_kvstore_mpi.messages import DATA, HEAD, INDICES, TEXT, VALUES, Encoded, Head
 
 mpi4py.rc.initialize = mpi4py.rc.finalize = False  # servers use its constants
 
@@ -30,6 +31,12 @@ def ended(requests: list[Handle]) -> list[int]:
     return [place for place, each in enumerate(requests) if each.complete]
 
 
+def there(comm: Any, tag: int) -> tuple[int, int] | None:
+    """Of the next message of this tag: from whom, and bytes, as `messages.there` asks MPI."""
+    found: tuple[int, int] | None = comm.there(tag)
+    return found
+
+
 class Recorder:
     """One peer. Threads: any.
 
@@ -41,6 +48,7 @@ class Recorder:
         self.changed = threading.Condition()
         self._open: deque[Handle] = deque()
         self._expected: deque[tuple[int, Any, Handle]] = deque()
+        self._values: deque[bytes] = deque()
 
     def Split(self, color: int, key: int) -> Recorder:
         return self
@@ -62,23 +70,49 @@ class Recorder:
             self._expected.append((tag, room, handle))
         return handle
 
+    def there(self, tag: int) -> tuple[int, int] | None:
+        """Servers follow two workers."""
+        with self.changed:
+            return (2, len(self._values[0])) if self._values else None
+
+    def Recv(self, room: Any, source: int, tag: int) -> None:
+        assert (source, tag) == (2, VALUES)
+        with self.changed:
+            room[:] = np.frombuffer(self._values.popleft(), np.uint8)
+
+    def send_values(self, *found: Encoded) -> None:
+        """As a server sends small values."""
+        with self.changed:
+            self._values.append(b"".join(bytes(part) for each in found for part in each.record))
+
     @property
     def heads(self) -> list[Head]:
-        """Of the messages that have begun."""
+        """Of the messages that have begun, where packets have nothing but heads."""
         with self.changed:
-            return [Head.decoded(np.frombuffer(data, np.int64), 0) for tag, data in self.sent if tag == HEAD]
+            packets = [np.frombuffer(data, np.uint8) for tag, data in self.sent if tag == HEAD]
+        return [Head.decoded(packet, at, 0) for packet in packets for at in range(0, packet.size, 72)]
 
     def wait_for(self, count: int) -> list[Head]:
         """The heads once there are so many."""
         with self.changed:
-            found = self.changed.wait_for(lambda: sum(tag == HEAD for tag, _ in self.sent) >= count, 10.0)
-        assert found, self.sent
+            assert self.changed.wait_for(lambda: len(self.heads) >= count, 10.0), self.sent
         return self.heads
 
+    def wait_until(self, ready: Callable[[list[tuple[int, bytes]]], bool]) -> None:
+        """Waits until what was sent is so."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: ready(self.sent), 10.0), self.sent
+
     def deliver(self, count: int) -> None:
-        """Completes the oldest messages: a head and its data each."""
+        """Completes the oldest messages: a packet and what follows it, each."""
         with self.changed:
             for _ in range(2 * count):
+                self._open.popleft().complete = True
+
+    def deliver_all(self) -> None:
+        """Completes all that has begun."""
+        with self.changed:
+            while self._open:
                 self._open.popleft().complete = True
 
     def answer(self, values: Any) -> int:
@@ -91,7 +125,7 @@ class Recorder:
 
 
 class Inbox:
-    """Messages as they come from workers, for `Iprobe` and `Recv`; what a server sends is recorded.
+    """Messages as they come from workers; what a server sends is recorded.
 
     Nobody takes what it sends before `take_all`.
     """
@@ -116,12 +150,12 @@ class Inbox:
     def Get_rank(self) -> int:
         return 2
 
-    def Iprobe(self, source: int, tag: int, status: Any) -> bool:
+    def there(self, tag: int) -> tuple[int, int] | None:
         if not self._parts:
-            return False
-        assert self._parts[0][1] == HEAD
-        status.Set_source(self._parts[0][0])
-        return True
+            return None
+        source, its, data = self._parts[0]
+        assert tag == its == HEAD
+        return source, len(data)
 
     def Recv(self, room: Any, source: int, tag: int) -> None:
         place = next(at for at, each in enumerate(self._parts) if each[:2] == (source, tag))

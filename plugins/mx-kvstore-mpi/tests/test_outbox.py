@@ -7,30 +7,44 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from recorded_peers import Handle
 
+from mx_kvstore_mpi.messages import Encoded
 from mx_kvstore_mpi.outbox import Outbox, Sending, bytes_at_once
 from mx_kvstore_mpi.parts import slice_count, slices
 
 
 class Wire:
-    """Records what begins and what has ended."""
+    """A communicator that records what begins and what has ended; the tag of a message is its name here."""
 
     def __init__(self) -> None:
         self.begun: list[Any] = []
         self.ended: list[Any] = []
+        self.packets: list[list[int]] = []
         self.handles: dict[Any, Handle] = {}
 
-    def message(self, name: Any, size: int) -> Sending:
-        def begin() -> list[Handle]:
-            self.begun.append(name)
-            self.handles[name] = Handle()
-            return [self.handles[name]]
+    def box(self, limit: int) -> Outbox:
+        return Outbox(self, 1, "packet", limit)  # type: ignore[arg-type]
 
-        return Sending(size, begin, lambda: self.ended.append(name))
+    def Isend(self, values: Any, to: int, tag: Any) -> Handle:
+        names = values.tolist() if tag == "packet" else [tag]
+        handle = Handle()
+        self.packets += [names] if tag == "packet" else []
+        self.begun += names
+        self.handles.update(dict.fromkeys(names, handle))
+        return handle
+
+    def message(self, name: Any, size: int) -> Sending:
+        encoded = Encoded([], [(np.zeros(0, np.uint8), name)])
+        return Sending(size, lambda: encoded, lambda: self.ended.append(name))
+
+    def small(self, name: int, size: int) -> Sending:
+        """A message that travels in a packet, where its name is a byte."""
+        return Sending(size, lambda: Encoded([bytes([name])], []), lambda: self.ended.append(name))
 
     def value(self, name: Any, count: int, size: int) -> Iterator[Sending]:
         return (self.message((name, place), size) for place in range(count))
@@ -42,7 +56,8 @@ class Wire:
 
 
 def test_an_urgent_value_overtakes_slices_that_have_not_begun() -> None:
-    wire, box = Wire(), Outbox(200)
+    wire = Wire()
+    box = wire.box(200)
     box.put(-9, wire.value("last layer", 4, 100))
     box.go()
     assert wire.begun == [("last layer", 0), ("last layer", 1)]
@@ -60,7 +75,8 @@ def test_an_urgent_value_overtakes_slices_that_have_not_begun() -> None:
 
 
 def test_a_message_above_the_limit_goes_alone() -> None:
-    wire, box = Wire(), Outbox(8)
+    wire = Wire()
+    box = wire.box(8)
     box.put(0, wire.value("a", 2, 1000))
     box.put(0, wire.value("b", 1, 0))
     box.go()
@@ -73,6 +89,21 @@ def test_a_message_above_the_limit_goes_alone() -> None:
     assert wire.begun[2:] == [("b", 0)]
 
 
+def test_small_messages_that_wait_travel_together() -> None:
+    wire = Wire()
+    box = wire.box(1 << 20)
+    box.put(-1, (wire.small(name, 4000) for name in range(9)))
+    box.put(5, [wire.small(100, 4000)])
+    box.put(-1, [wire.message("large", 5000), wire.small(9, 0)])
+    box.go()
+    assert wire.packets == [[100, 0, 1, 2], [3, 4, 5, 6], [7, 8], [9]], (
+        "of 16 KB each at most, the urgent first"
+    )
+    assert wire.begun[-2:] == ["large", 9]
+    wire.deliver(len(wire.begun))
+    assert box.go() and box.empty and wire.ended == wire.begun
+
+
 @given(
     limit=st.integers(1, 50),
     puts=st.lists(st.tuples(st.integers(-3, 3), st.lists(st.integers(0, 60), max_size=5)), max_size=8),
@@ -81,7 +112,8 @@ def test_a_message_above_the_limit_goes_alone() -> None:
 def test_any_order_of_puts_and_deliveries(
     limit: int, puts: list[tuple[int, list[int]]], delivered: list[int]
 ) -> None:
-    wire, box = Wire(), Outbox(limit)
+    wire = Wire()
+    box = wire.box(limit)
     waiting: dict[Any, tuple[int, int]] = {}  # priority and turn of what has not begun
     steps = iter(delivered)
     for turn in itertools.count():

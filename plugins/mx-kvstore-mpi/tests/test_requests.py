@@ -22,9 +22,9 @@ from mx_kvstore.storage import ROW_SPARSE
 from mx_kvstore_mpi.errors import ProtocolError
 from mx_kvstore_mpi.faults import Fault
 from mx_kvstore_mpi.job import Job
-from mx_kvstore_mpi.messages import VALUE, Command, Head, send
+from mx_kvstore_mpi.messages import DATA, HEAD, VALUE, Command, Head, encoded, encoded_value, receive, send
 from mx_kvstore_mpi.parts import Part
-from mx_kvstore_mpi.requests import Request, Requests
+from mx_kvstore_mpi.requests import Request, Requests, together
 from mx_kvstore_mpi.server import Server
 from mx_kvstore_mpi.waiting import Waiter
 
@@ -34,9 +34,11 @@ STEP = 4
 
 @pytest.fixture(autouse=True)
 def two_slices_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However few bytes they are."""
+    """However few bytes they are, each a message of its own."""
     monkeypatch.setattr("mx_kvstore_mpi.outbox._BUSY", 0)
+    monkeypatch.setattr("mx_kvstore_mpi.messages._SMALL", 0)
     monkeypatch.setattr("mx_kvstore_mpi.messages.ended", recorded_peers.ended)
+    monkeypatch.setattr("mx_kvstore_mpi.messages.there", recorded_peers.there)
 
 
 class Nobody:
@@ -83,7 +85,7 @@ class Worker:
         receive = values if command in (Command.PUSH, Command.PULL) else None
         given = None if command is Command.PULL else np.arange(size, dtype=np.float32)
         request = Request(number, f"{number}", command, [Part(0, 0, size)], given, receive, done, **more)
-        self.requests.ask(request, priority)
+        self.requests.ask([request], priority)
         return values
 
     def take(self) -> None:
@@ -164,6 +166,53 @@ def test_mpi_is_asked_for_the_first_slice_of_each_value_only(
         assert values[number].tolist() == [10 * number + index // 4 for index in range(40)]
 
 
+@pytest.fixture
+def packing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
+    """A worker for which three numbers are a small value, and four are not."""
+    monkeypatch.setattr("mx_kvstore_mpi.messages._SMALL", 12)
+    monkeypatch.setattr("mx_kvstore_mpi.outbox._BUSY", 1 << 20)
+    made = Worker()
+    yield made
+    made.end()
+
+
+def test_small_values_travel_together(packing: Worker) -> None:
+    worker = packing
+    with worker.requests._changed:  # the thread takes all of them at once
+        values = [worker.push(number, 3, -number) for number in range(40)]
+        large = worker.push(40, 5, 1)
+    server = Inbox()
+    worker.peer.wait_until(lambda sent: len(sent) >= 3)
+    assert [tag for tag, _ in worker.peer.sent] == [HEAD, DATA, HEAD]
+    server.put(0, worker.peer.sent)
+    found = [
+        message
+        for _, size in iter(lambda: server.there(HEAD), None)
+        for message in receive(server, 0, size, lambda head, text: np.empty(head.data, np.uint8))
+    ]
+    assert [message.head.key for message in found] == [40, 40, *range(40)], "the urgent one first"
+    assert all(message.data.view(np.float32).tolist() == [0, 1, 2] for message in found[2:])
+    worker.peer.deliver_all()
+    worker.peer.answer(np.full(4, 9, np.float32))
+    worker.peer.answer(np.full(1, 9, np.float32))
+    for numbers in (range(25), range(25, 40)):
+        answers = [encoded_value(number, np.full(3, number, np.float32), True) for number in numbers]
+        worker.peer.send_values(*answers)
+    assert all(worker.wait_for(number) is None for number in range(41))
+    assert [value.tolist() for value in values] == [[number] * 3 for number in range(40)]
+    assert large.tolist() == [9] * 5
+
+
+def test_an_operation_of_several_requests_ends_with_the_last_of_them() -> None:
+    found: list[Any] = []
+    ended = together(3, found.append)
+    ended(None)
+    ended(ProtocolError("first"))
+    assert not found
+    ended(ProtocolError("second"))
+    assert [str(error) for error in found] == ["first"]
+
+
 def test_what_is_pushed_only_is_done_when_all_slices_are_sent(worker: Worker) -> None:
     worker.push(0, 6, 0, Command.PUSH_ONLY)
     worker.peer.wait_for(2)
@@ -208,7 +257,7 @@ class Serving:
 
     def put(self, source: int, head: Head, text: Any = None, data: Any = None, indices: Any = None) -> None:
         peer = Recorder()
-        send(peer, 2, head, text, data, indices)
+        send(peer, 2, HEAD, [encoded(head, text, data, indices)])
         self.comm.put(source, peer.sent)
 
     def start(self, sizes: dict[int, int]) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from mx_kvstore.compression import Compression
 from mx_kvstore_mpi import messages
 from mx_kvstore_mpi.agreement import Told, compare, listed, of_keys
 from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
-from mx_kvstore_mpi.messages import VALUE, Command, Head
+from mx_kvstore_mpi.messages import HEAD, VALUE, VALUES, Command, Head
 from mx_kvstore_mpi.outbox import Outbox, Sending, bytes_at_once
 from mx_kvstore_mpi.parts import Part, slice_count, slices
 from mx_kvstore_mpi.steps import Step, Steps
@@ -66,14 +66,28 @@ class Request:
     unreceived: int = 0
     since: float = field(default_factory=time.monotonic)
 
-    def sent(self) -> None:
-        """One message less is to be sent."""
-        self.unsent -= 1
-
     @property
     def complete(self) -> bool:
         """Whether all is sent and received."""
         return not self.unsent and not self.unreceived
+
+
+def together(
+    count: int, done: Callable[[MXNetError | None], object]
+) -> Callable[[MXNetError | None], object]:
+    """The `done` of so many requests of one operation, which calls that of the operation once all have ended.
+
+    Threads: any.
+    """
+    left, errors = deque(range(count)), deque[MXNetError]()
+
+    def ended(error: MXNetError | None) -> None:
+        if error is not None:
+            errors.append(error)
+        if left.pop() == 0:  # the last one; of several threads each takes another number
+            done(errors[0] if errors else None)
+
+    return ended
 
 
 class Requests:
@@ -98,11 +112,14 @@ class Requests:
         self.step = step
         self._changed = threading.Condition()
         self._queue: list[tuple[int, Request]] = []
-        self._boxes = [Outbox(bytes_at_once(step)) for _ in range(servers)]
+        self._servers = servers
+        self._boxes: list[Outbox] = []
         self._steps = Steps(waiter, self._wake)
-        self._under_way: list[Request] = []
-        #: by server and key, what comes from there: in the order in which it is expected, so that MPI is asked for the
-        #: first of each only, whose requests are these
+        self._under_way: dict[Request, None] = {}
+        self._ended: list[Request] = []
+        #: by server and key, where small values go that come from there: in the order in which they are expected
+        self._rooms: dict[tuple[int, int], deque[tuple[Values, Request]]] = {}
+        #: the same of large values; MPI is asked for the first of each only, whose requests are these
         self._lines: dict[tuple[int, int], deque[tuple[Any, Request]]] = {}
         self._arriving: list[Any] = []
         self._expecting: list[tuple[int, int]] = []
@@ -133,15 +150,16 @@ class Requests:
             self._stores += 1
             return self._stores - 1
 
-    def ask(self, request: Request, priority: int) -> None:
-        """Hands over a request whose arrays may be used from now on."""
+    def ask(self, requests: Sequence[Request], priority: int) -> None:
+        """Hands over requests whose arrays may be used from now on."""
         with self._changed:
             error = self._waiter.fault.error
             if error is None:
-                self._queue.append((priority, request))
+                self._queue += [(priority, request) for request in requests]
                 self._changed.notify()
         if error is not None:
-            request.done(error)
+            for request in requests:
+                request.done(error)
 
     def _wake(self) -> None:
         with self._changed:
@@ -183,9 +201,9 @@ class Requests:
 
     def _fail(self, error: MXNetError) -> None:
         with self._changed:
-            requests = [request for _, request in self._queue] + self._under_way
+            requests = [*(request for _, request in self._queue), *self._under_way]
             self._abandoned.append(self._under_way)  # a message may still fill their memory
-            self._queue, self._under_way = [], []
+            self._queue, self._under_way = [], {}
             self._changed.notify_all()
         for request in requests:
             request.done(type(error)(*error.args))
@@ -196,6 +214,8 @@ class Requests:
     def run(self, comm: Any) -> None:
         """Works until `stop`, or the job has failed; raises what is wrong."""
         workers, self._comm = comm.Split(0, comm.Get_rank()), comm
+        limit = bytes_at_once(self.step)
+        self._boxes = [Outbox(comm, self._workers + server, HEAD, limit) for server in range(self._servers)]
         while True:
             with self._changed:
                 self._changed.wait_for(self._has_work)
@@ -234,88 +254,157 @@ class Requests:
         comm = self._comm
         with self._changed:
             queue, self._queue = self._queue, []
-            self._under_way += [request for _, request in queue]
+            self._under_way.update((request, None) for _, request in queue)
+        small: dict[tuple[int, int], list[Request]] = {}
         for priority, request in queue:
             request.priority = priority
+            if self._is_small(request):
+                request.unsent = 1
+                small.setdefault((request.parts[0].server, priority), []).append(request)
+                continue
+            self._put_small(small)  # those that came before go before
             pushes = request.command in (Command.PUSH, Command.PUSH_ONLY)
-            counts = [slice_count(part.size, self.step) if pushes else 1 for part in request.parts]
-            request.unsent = sum(counts)
+            request.unsent = sum(slice_count(part.size, self.step) if pushes else 1 for part in request.parts)
             for part in request.parts:
-                messages_of = self._pushes(comm, request, part) if pushes else self._asks(comm, request, part)
-                self._boxes[part.server].put(priority, messages_of)
+                sendings = self._pushes(comm, request, part) if pushes else self._asks(comm, request, part)
+                self._boxes[part.server].put(priority, sendings)
+
+        self._put_small(small)
+
+    def _is_small(self, request: Request) -> bool:
+        """Whether it pushes a small value, as one slice."""
+        if request.command is not Command.PUSH or request.compression is not None or len(request.parts) > 1:
+            return False
+        values = request.send
+        assert values is not None
+        return values.size <= self.step and messages.small(values.size, self.step, values.itemsize)
+
+    def _put_small(self, small: dict[tuple[int, int], list[Request]]) -> None:
+        """Gives the outboxes small pushes by server and priority, as many at once as a packet has room for."""
+        for (server, priority), requests in small.items():
+            most = messages.at_once(_bytes(request) for request in requests)
+            chunks = [requests[at : at + most] for at in range(0, len(requests), most)]
+            self._boxes[server].put(priority, [self._small(server, chunk) for chunk in chunks])
+        small.clear()
+
+    def _small(self, server: int, requests: list[Request]) -> Sending:
+        def encode() -> messages.Encoded:
+            record: list[Any] = []
+            for request in requests:
+                assert request.receive is not None
+                assert request.send is not None
+                line = self._rooms.setdefault((server, request.number), deque())
+                line.append((request.receive.view(np.uint8), request))
+                request.unreceived = 1
+                record += messages.encoded_push(request.number, request.priority, self.step, request.send)
+            return messages.Encoded(record, [])
+
+        def ended() -> None:
+            for request in requests:
+                self._sent(request)
+
+        return Sending(sum(map(_bytes, requests)), encode, ended)
 
     def _head(self, request: Request, begin: int = 0) -> Head:
         return Head(request.command, request.number, request.priority, begin, self.step)
 
     def _pushes(self, comm: Any, request: Request, part: Part) -> Iterator[Sending]:
         """The slices of what is pushed of a part."""
-        how = request.compression
+        how, sent = request.compression, partial(self._sent, request)
         for elements in slices(part.size, self.step):
             values = _of(request.send, part, elements)
             size = values.nbytes if how is None else 4 * how.words(values.size)
-            yield Sending(size, partial(self._push, comm, request, part, elements), request.sent)
+            yield Sending(size, partial(self._push, comm, request, part, elements, values), sent)
 
-    def _push(self, comm: Any, request: Request, part: Part, elements: slice) -> list[Any]:
-        to, values = self._workers + part.server, _of(request.send, part, elements)
+    def _push(
+        self, comm: Any, request: Request, part: Part, elements: slice, values: Values
+    ) -> messages.Encoded:
         if request.receive is not None:
             self._expect(comm, request, part, elements)
         if request.compression is not None:
             values = _codes(request.compression, values, _of(request.residual, part, elements))
-        return messages.send(comm, to, self._head(request, elements.start), None, values)
+        return messages.encoded(self._head(request, elements.start), None, values)
 
     def _asks(self, comm: Any, request: Request, part: Part) -> Iterator[Sending]:
         """What gives a server a first value, or asks it for one."""
         given = 0 if request.send is None else request.send[part.begin : part.end].nbytes
-        yield Sending(given, partial(self._ask, comm, request, part), request.sent)
+        yield Sending(given, partial(self._ask, comm, request, part), partial(self._sent, request))
 
-    def _ask(self, comm: Any, request: Request, part: Part) -> list[Any]:
+    def _ask(self, comm: Any, request: Request, part: Part) -> messages.Encoded:
         if request.receive is not None:
             for elements in slices(part.size, self.step):
                 self._expect(comm, request, part, elements)
         text = None if request.text is None else request.text(part)
         values = None if request.send is None else request.send[part.begin : part.end]
-        return messages.send(comm, self._workers + part.server, self._head(request), text, values)
+        return messages.encoded(self._head(request), text, values)
 
     def _expect(self, comm: Any, request: Request, part: Part, elements: slice) -> None:
         """Has room for a slice that the server answers; it sends those of a key in their order."""
-        room = _of(request.receive, part, elements).view(np.uint8)
-        place = part.server, request.number
+        values = _of(request.receive, part, elements)
+        room, place = values.view(np.uint8), (part.server, request.number)
+        request.unreceived += 1
+        if messages.small(part.size, self.step, values.itemsize):
+            self._rooms.setdefault(place, deque()).append((room, request))
+            return
         arrival = comm.Irecv(room, self._workers + part.server, VALUE + request.number)
         if place not in self._lines:
             self._lines[place] = deque()
             self._arriving.append(arrival)
             self._expecting.append(place)
         self._lines[place].append((arrival, request))
-        request.unreceived += 1
+
+    def _sent(self, request: Request) -> None:
+        request.unsent -= 1
+        if request.complete:
+            self._ended.append(request)
+
+    def _received(self, request: Request) -> None:
+        request.unreceived -= 1
+        if request.complete:
+            self._ended.append(request)
 
     def _progress(self) -> bool:
         """Ends what is complete; true if something is, or if there is something new to start."""
-        moved = [box.go() for box in self._boxes]
-        changed = any(moved)
+        for box in self._boxes:
+            box.go()
+        changed = self._take_values()
         while arrived := sorted(messages.ended(self._arriving), reverse=True):  # MPI may give one each time
-            changed = True
             for at in arrived:
                 self._arrived(at)
-        for request in [each for each in self._under_way if each.complete] if changed else ():
-            with self._changed:
-                mine = request in self._under_way  # else the job has failed, and `_fail` has ended it
-                if mine:
-                    self._under_way.remove(request)
-            if mine:
-                request.done(None)
-                changed = True
-        if changed:
+        ended, self._ended = self._ended, []
+        with self._changed:  # the job may have failed, and `_fail` have ended some
+            mine = [request for request in ended if request in self._under_way]
+            for request in mine:
+                del self._under_way[request]
+        for request in mine:
+            request.done(None)
+        if mine or changed:
             return True
         with self._changed:
             return bool(self._steps.first or self._queue)
+
+    def _take_values(self) -> bool:
+        """Puts the small values that are there in their places; true if there are some."""
+        found = False
+        while (packet := messages.there(self._comm, VALUES)) is not None:
+            found, source = True, packet[0]
+            for number, data in messages.values(self._comm, *packet):
+                place = source - self._workers, number
+                line = self._rooms[place]
+                room, request = line.popleft()
+                room[:] = data
+                if not line:
+                    del self._rooms[place]
+                self._received(request)
+        return found
 
     def _arrived(self, at: int) -> None:
         """The first of a line is there, and perhaps more; MPI is asked for the next one from now on."""
         place = self._expecting[at]
         line = self._lines[place]
-        line.popleft()[1].unreceived -= 1
+        self._received(line.popleft()[1])
         while line and line[0][0].Test():
-            line.popleft()[1].unreceived -= 1
+            self._received(line.popleft()[1])
         if line:
             self._arriving[at] = line[0][0]
         else:
@@ -330,6 +419,11 @@ class Requests:
             return ready()
 
         self._waiter.until(both, lambda: what, needs=lambda: needs)
+
+
+def _bytes(request: Request) -> int:
+    """Of what a request sends."""
+    return 0 if request.send is None else int(request.send.nbytes)
 
 
 def _of(values: Values | None, part: Part, elements: slice) -> Values:

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-import os
+import itertools
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,11 +22,12 @@ from mx_kvstore.storage import DEFAULT, name_of
 from mx_kvstore.updater import Updater, updater_for
 from mx_kvstore_mpi import compressions, messages, settings, world
 from mx_kvstore_mpi.described import made
-from mx_kvstore_mpi.errors import ProtocolError
-from mx_kvstore_mpi.messages import HEAD, VALUE, Command, Head
+from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
+from mx_kvstore_mpi.job import Job
+from mx_kvstore_mpi.messages import HEAD, VALUES, Command, Head
 from mx_kvstore_mpi.outbox import Outbox, Sending, bytes_at_once
 from mx_kvstore_mpi.server_value import Value
-from mx_kvstore_mpi.waiting import LATE
+from mx_kvstore_mpi.waiting import LATE, NEWS, Yields
 
 #: seconds of the shortest and the longest pause when no message comes, and messages that are looked for without one
 _SHORT, _LONG, _EAGER = 20e-6, 1e-3, 50
@@ -50,6 +52,9 @@ class Server:
         self._updaters: dict[int, Updater] = {}
         self._compressions: dict[int, Compression] = {}
         self._asked: dict[int, dict[int, list[Compression]]] = {}  # of a store, by each worker in turn
+        self._missed_since = 0.0
+        #: by worker and priority, numbers of keys and their values
+        self._small: dict[tuple[int, int], list[tuple[int, Values]]] = {}
 
     def stop(self) -> None:
         """Ends `run`."""
@@ -57,25 +62,33 @@ class Server:
 
     def run(self, comm: Any) -> None:
         """Serves workers until `stop`, or until the job has failed."""
-        with np.errstate(all="ignore"):  # values may overflow, which is no failure of the job
-            self._run(comm)
+        try:
+            with np.errstate(all="ignore"):  # values may overflow, which is no failure of the job
+                self._run(comm)
+        except (PeerLostError, PeerTimeoutError):
+            raise
+        except MXNetError as error:
+            if self._world.fault.set(error) and self._world.membership is not None:
+                self._world.membership.refuse(
+                    str(error)
+                )  # so workers hear more than that this server has ended
+            raise
 
     def _run(self, comm: Any) -> None:
-        from mpi4py import MPI
-
         comm.Split(1, comm.Get_rank())  # the workers make a communicator of their own
-        status = MPI.Status()
-        idle, pause, silent = 0, _SHORT, 0.0
+        idle, pause, silent, yields = 0, _SHORT, 0.0, Yields()
         while not self._stopping.is_set() and self._world.fault.error is None:
-            if comm.Iprobe(MPI.ANY_SOURCE, HEAD, status):
+            if (packet := messages.there(comm, HEAD)) is not None:
                 idle, pause, silent = 0, _SHORT, 0.0
                 self.inside = time.monotonic()
-                self._take(comm, status.Get_source())
+                self._take(comm, *packet)
                 self.inside = 0.0
             for box in self._boxes.values():
                 box.go()
             idle += 1
-            if idle > _EAGER:
+            if idle == 1:
+                continue  # there may be another message
+            if idle > _EAGER or not yields.give_way():
                 time.sleep(pause)
                 silent += pause
                 if silent > LATE:
@@ -83,8 +96,6 @@ class Server:
                     silent = 0.0
                 busy = not all(box.empty for box in self._boxes.values())
                 pause = _SHORT if busy else min(1.5 * pause, _LONG)
-            else:
-                os.sched_yield()
 
     def _look_for_missing(self) -> None:
         """Ends the job if something waits for a worker that has ended in good order, whose messages are all read."""
@@ -92,30 +103,42 @@ class Server:
         left = set() if membership is None else membership.left.intersection(workers)
         if not left:
             return
-        missing = [
-            (f"the push of key {value.key!r}", left.difference(value.pushed))
-            for value in self._values.values()
-            if value.in_round
-        ]
-        missing += [("a first value", left.intersection({0}))] if self._waiting else []
-        for called, gone in missing:
-            if gone:
-                names = ", ".join(map(self._world.job.called, sorted(gone)))
-                text = f"[KVStore] {names} has ended its program, and another worker waits: {called}"
-                self._refuse(text)
+        for value in self._values.values():
+            if value.in_round and left.difference(value.pushed):
+                others = _names(self._world.job, set(value.pushed).difference(left)) or "another worker"
+                made = f" after {value.rounds} push{'' if value.rounds == 1 else 'es'} of key {value.key!r}"
+                self._miss(
+                    left.difference(value.pushed), f"{made}, and {others} waits: push {value.rounds + 1}"
+                )
+                return
+        if self._waiting and 0 in left:
+            asking = {source for waiting in self._waiting.values() for source, _, _ in waiting}
+            self._miss({0}, f", and {_names(self._world.job, asking)} waits: a first value")
 
-    def _take(self, comm: Any, source: int) -> None:
-        head, text, _, data = messages.receive(
-            comm, source, lambda head, text: self._room(head, text, source)
-        )
-        if head.command is Command.INIT:
-            self._init(comm, head, text, data)
-        elif head.command is Command.PULL:
-            self._pull(comm, head, source, text)
-        elif head.command in _PUSHES:
-            self._push(comm, head, source, data)
-        else:
-            self._command(comm, source, head.command, text, data)
+    def _miss(self, numbers: set[int], what: str) -> None:
+        """Has the hub tell all how workers have ended that others wait for; without it, this server does."""
+        assert self._world.membership is not None
+        if not self._missed_since:
+            self._missed_since = time.monotonic()
+            self._world.membership.miss(numbers, what)
+        elif time.monotonic() - self._missed_since > NEWS:
+            self._refuse(f"[KVStore] {_names(self._world.job, numbers)} has ended its program{what}")
+
+    def _take(self, comm: Any, source: int, size: int) -> None:
+        """A packet of messages."""
+        for head, text, _, data in messages.receive(
+            comm, source, size, lambda head, text: self._room(head, text, source)
+        ):
+            if head.command in _PUSHES:
+                self._push(comm, head, source, data)
+            elif head.command is Command.INIT:
+                self._init(comm, head, text, data)
+            elif head.command is Command.PULL:
+                self._pull(comm, head, source, text)
+            else:
+                self._send_small()
+                self._command(comm, source, head.command, text, data)
+        self._send_small()
 
     def _room(self, head: Head, text: Any, source: int) -> Values:
         """Memory for the data of a message, which may be refused."""
@@ -190,9 +213,25 @@ class Server:
 
     def _send(self, comm: Any, to: int, number: int, priority: int, slices: list[Values]) -> None:
         """Has slices of a value sent, which stay as they are until the worker has them."""
+        value = self._values[number]
         if to not in self._boxes:
-            self._boxes[to] = Outbox(bytes_at_once(self._values[number].step))
-        self._boxes[to].put(priority, (_sending(comm, to, VALUE + number, values) for values in slices))
+            self._boxes[to] = Outbox(comm, to, VALUES, bytes_at_once(value.step))
+        if value.small and len(value.slices) == 1:
+            self._small.setdefault((to, priority), []).append((number, slices[0]))
+            return
+        sendings = (
+            Sending(each.nbytes, partial(messages.encoded_value, number, each, value.small), _nothing)
+            for each in slices
+        )
+        self._boxes[to].put(priority, sendings)
+
+    def _send_small(self) -> None:
+        """Has small values sent that a packet has made ready, as many at once as one has room for."""
+        for (to, priority), found in self._small.items():
+            most = messages.at_once(values.nbytes for _, values in found)
+            chunks = [found[at : at + most] for at in range(0, len(found), most)]
+            self._boxes[to].put(priority, map(_sending, chunks))
+        self._small.clear()
 
     def _push(self, comm: Any, head: Head, source: int, data: Values) -> None:
         value = self._values[head.key]
@@ -266,8 +305,6 @@ class Server:
 
     def _refuse(self, text: str) -> NoReturn:
         """Fails the job in all processes."""
-        if self._world.membership is not None:
-            self._world.membership.refuse(text)
         raise ProtocolError(text)
 
     def _command(self, comm: Any, source: int, command: Command, text: Any, data: Values) -> None:
@@ -299,9 +336,22 @@ class Server:
             messages.answer(comm, source, error=f"{error}" or repr(error))
 
 
-def _sending(comm: Any, to: int, tag: int, values: Values) -> Sending:
-    """A slice of a value as a message."""
-    return Sending(values.nbytes, lambda: [comm.Isend(values.view(np.uint8), to, tag)], lambda: None)
+def _names(job: Job, numbers: Iterable[int]) -> str:
+    return ", ".join(map(job.called, sorted(numbers)))
+
+
+def _sending(found: list[tuple[int, Values]]) -> Sending:
+    """Small values as one message."""
+
+    def encode() -> messages.Encoded:
+        parts = [messages.encoded_value(number, values, True).record for number, values in found]
+        return messages.Encoded(list(itertools.chain.from_iterable(parts)), [])
+
+    return Sending(sum(values.nbytes for _, values in found), encode, _nothing)
+
+
+def _nothing() -> None:
+    """What is done when a slice has been sent."""
 
 
 def serve(place: settings.Place) -> int:

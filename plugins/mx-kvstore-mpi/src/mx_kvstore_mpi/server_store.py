@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,9 +20,9 @@ from mx_kvstore.reduction import alike
 from mx_kvstore_mpi import settings, world
 from mx_kvstore_mpi.agreement import Told, of_optimizer, rates
 from mx_kvstore_mpi.described import describe
-from mx_kvstore_mpi.messages import Command, Head, answered, send
+from mx_kvstore_mpi.messages import HEAD, PACKET, Command, Head, answered, encoded, send, small
 from mx_kvstore_mpi.parts import Part, parts
-from mx_kvstore_mpi.requests import Request, Requests
+from mx_kvstore_mpi.requests import Request, Requests, together
 from mx_ndarray import NDArray
 
 #: what a file of states of several servers begins with
@@ -120,7 +121,7 @@ class ServerStore(KVStore):
 
         def give(done: Any, values: Values) -> None:
             request = Request(number, called, Command.INIT, places, values, None, done, text)
-            self._requests.ask(request, priority)
+            self._requests.ask([request], priority)
 
         if self.rank == 0:
             push(give, "KVStore.init", (), (host,), priority)
@@ -136,9 +137,65 @@ class ServerStore(KVStore):
 
         def start(done: Any, values: Values) -> None:
             request = Request(number, called, Command.PULL, places, None, values, done, text)
-            self._requests.ask(request, priority)
+            self._requests.ask([request], priority)
 
         push(start, "KVStore.pull", (), (target,), priority)
+
+    def _push(
+        self, given: Given, priority: int, outs: Mapping[Any, list[NDArray]] | None = None, keep: bool = True
+    ) -> None:
+        """As the base; small values of a list of keys are one operation, which begins when all gradients are there."""
+        group: list[tuple[Any, NDArray, NDArray, NDArray]] = []
+        size = 0
+        for name, arrays in given:
+            wanted = [] if outs is None else outs[name]
+            stored = self._home(name, arrays, priority)
+            if len(given) == 1 or not self._fits(name, stored, [*arrays, *wanted], len(wanted)):
+                super()._push([(name, arrays)], priority, outs, keep)
+                continue
+            group.append((name, arrays[0], stored, wanted[0] if wanted else stored))
+            size += stored.size * stored.dtype().itemsize
+            if size >= PACKET:
+                self._push_group(group, priority)
+                group, size = [], 0
+        self._push_group(group, priority)
+
+    def _fits(self, key: Any, stored: NDArray, arrays: list[NDArray], wanted: int) -> bool:
+        """Whether a value is small, and nothing is to be done but to exchange it for one gradient of main memory."""
+        plain = not self._at_once and self._compression is None and self._hosts[key] is stored
+        return (
+            plain and len(arrays) == 1 + wanted <= 2 and len(self._parts[key]) == 1
+            and small(stored.size, self._requests.step, stored.dtype().itemsize)
+            and stored.size <= self._requests.step and all(alike(array, stored) for array in arrays)
+        )  # fmt: skip
+
+    def _push_group(self, group: list[tuple[Any, NDArray, NDArray, NDArray]], priority: int) -> None:
+        """Pushes some keys, whose answers are written to the last of what is given of each."""
+        if not group:
+            return
+        self._check()
+        self._tell_rates()
+        count, numbers = len(group), [self._numbers[key] for key, *_ in group]
+        places = [self._parts[key] for key, *_ in group]
+        names = [f"the push of key {key!r}" for key, *_ in group]
+        writes = [
+            array for _, _, host, target in group for array in ((host,) if target is host else (host, target))
+        ]
+        targets = list(itertools.accumulate(1 if target is host else 2 for _, _, host, target in group))
+        for key, _, host, target in group:
+            (self._behind.discard if target is host else self._behind.add)(key)
+
+        def start(done: Any, *values: Values) -> None:
+            ended = together(count, done)
+            requests = []
+            for at, number in enumerate(numbers):
+                sent, room = values[at], values[count + targets[at] - 1]
+                if np.may_share_memory(sent, room):
+                    sent = sent.copy()
+                requests.append(Request(number, names[at], Command.PUSH, places[at], sent, room, ended))
+            self._requests.ask(requests, priority)
+
+        push(start, "KVStore.push", [gradient for _, gradient, _, _ in group], writes, priority)
 
     def apply(self, key: Any, total: NDArray, stored: NDArray) -> None:
         """Sends the sum of this worker's devices to the servers, whose answer becomes the value."""
@@ -177,7 +234,7 @@ class ServerStore(KVStore):
             request = Request(number, called, command, places, values, receive, done)
             if compression is not None:
                 request.compression, request.residual = compression, self._residuals[key]
-            self._requests.ask(request, priority)
+            self._requests.ask([request], priority)
 
         writes = (host,) if target is host else (host, target)
         push(start, "KVStore.push", (in_main_memory(total),), writes, priority)
@@ -335,7 +392,7 @@ class ServerStore(KVStore):
             for server in range(self._world.job.servers):
                 to = self._world.job.workers + server
                 data = None if datas is None else np.frombuffer(datas[server], np.uint8)
-                pending = send(comm, to, Head(command), told, data)
+                pending = send(comm, to, HEAD, [encoded(Head(command), told, data)])
                 error, answer = answered(
                     comm, to, lambda ready: self._requests.wait(ready, command.name.lower(), needs=())
                 )

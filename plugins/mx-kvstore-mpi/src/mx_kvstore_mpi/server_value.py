@@ -10,6 +10,7 @@ import numpy as np
 from mx_kvstore.arrays import Values
 from mx_kvstore.updater import Updater
 from mx_kvstore_mpi.errors import ProtocolError
+from mx_kvstore_mpi.messages import small
 from mx_kvstore_mpi.parts import slice_count, slices
 from mx_kvstore_mpi.reduction import native
 from mx_ndarray import NDArray
@@ -52,6 +53,8 @@ class Value:
         #: what worker 0 says of the value
         self.declared = whole, code
         self.slices = list(slices(stored.size, step))
+        #: whether they are answered in packets
+        self.small = small(stored.size, step, stored.itemsize)
         #: of each worker that has begun a push: its elements, how many slices are there, and its priority
         self.pushed: dict[int, Values] = {}
         self.there: dict[int, int] = {}
@@ -59,6 +62,8 @@ class Value:
         self._shape, self._code = shape, code
         self._array = self._shared(stored)
         self._common = [0] * slice_count(stored.size, step)
+        #: pushes that all workers of a round have made
+        self.rounds = 0
         self._free: dict[int, Values] = {}
         self._merged: tuple[Values, NDArray] | None = None
 
@@ -125,6 +130,7 @@ class Value:
             self._free[source] = self.pushed.pop(source)
             del self.there[source], self.priorities[source]
         self._common = [0] * len(self._common)
+        self.rounds += 1
 
 
 def _sum(pushed: list[Values], merged: Values) -> None:
