@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A driver without a GPU: all that cuDNN looks up in `libcuda.so.1` before it compiles a kernel.  Programs load, and
+ * A driver without a GPU: all that cuDNN needs of `libcuda.so.1` before it compiles a kernel.  Programs load, and
  * nothing runs: the others say that there is no device.
  */
 static char there;
@@ -38,3 +38,5 @@ NONE(cuLinkCreate)
 NONE(cuLinkDestroy)
 NONE(cuOccupancyMaxPotentialClusterSize)
 NONE(cuStreamGetCtx)
+NONE(cuTensorMapEncodeIm2col)
+NONE(cuTensorMapEncodeTiled)
