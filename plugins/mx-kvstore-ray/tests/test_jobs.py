@@ -235,14 +235,15 @@ print("steps", first, int(out.asnumpy()[0]))
 """
 
 
-def test_a_later_job_goes_on_from_the_files(start: Any, tmp_path: Any) -> None:
+@pytest.mark.parametrize(("workers", "policy"), [(1, "stop"), (2, "continue")])
+def test_a_later_job_goes_on_from_the_files(start: Any, tmp_path: Any, workers: int, policy: str) -> None:
     folder = tmp_path / "servers"
     found = []
     for _ in range(2):
-        job = start(LATER, 1, "--folder", str(folder))
+        job = start(LATER, workers, "--folder", str(folder), "--on-loss", policy)
         assert job.wait() == 0, job.text
-        found += job.wait_for(r"steps (\d+ \d+)")
-    assert found == ["0 6", "3 21"]  # 1 + 2 + 3, and so on
+        found.append(set(job.wait_for(r"steps (\d+ \d+)", workers)))
+    assert found == [{f"0 {6 * workers}"}, {f"3 {21 * workers}"}]  # 1 + 2 + 3, and so on
 
 
 ALONE = """
