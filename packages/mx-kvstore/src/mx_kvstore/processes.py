@@ -168,7 +168,7 @@ def end(processes: Sequence[Process], grace: float, interrupt: bool = False) -> 
 
 
 class Stopped(Exception):
-    """A signal ends the job.
+    """A signal ends the job. Threads: any.
 
     Parameters
     ----------
