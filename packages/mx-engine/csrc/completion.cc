@@ -42,6 +42,7 @@ void Completion::finish(Block* block, FailureRef failure, Poison* inherited,
   const bool failed = failure || inherited != nullptr;
   Poison* poison = failure ? failures_.enter(std::move(failure), block->name, block->origin)
                            : engine::retain(inherited);
+  if (inherited != nullptr) inherited->inherited.store(true, std::memory_order_relaxed);
   if (profile_.on()) profile_.report(*block, failed);
   if (block->reusable != nullptr) {
     engine::release(block->reusable);

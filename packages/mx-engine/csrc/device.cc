@@ -79,6 +79,33 @@ InFlight* Stream::pop() noexcept {
 
 bool Stream::watching() noexcept { return watching_thread; }
 
+void Stream::note(const Block& block) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (uint32_t i = 0; i < block.n_entries; ++i) {
+    Variable* variable = block.entries[i].variable;
+    if (variable->noted || variable->orders_only) continue;
+    try {
+      noted_.push_back(variable);
+    } catch (...) {
+      notes_are_whole_ = false;
+      return;
+    }
+    variable->noted = 1;
+    ++variable->pins;
+  }
+}
+
+bool Stream::take_noted(std::vector<Variable*>& noted) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  noted.swap(noted_);
+  return std::exchange(notes_are_whole_, true);
+}
+
+void Stream::give_back_noted(std::vector<Variable*>& noted) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (noted_.empty()) noted.swap(noted_);
+}
+
 void Stream::main() noexcept {
   watching_thread = true;
   while (InFlight* in_flight = pop()) await_token(in_flight);
@@ -121,7 +148,8 @@ void Stream::unlock_after_fork(bool child) noexcept {
     awaited_ = nullptr;
     stopping_ = 0;
     ended_ = false;
-    keep_order(false);
+    keep_order(false, false);
+    noted_.clear();  // what they pin stays
     new (&turn_) Variable;  // turns that were taken stay taken
     turn_.orders_only = 1;
     new (&work_) std::condition_variable;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "in_flight.hpp"
 #include "mx_core/device.h"
@@ -43,8 +44,18 @@ class Stream {
   // The watching thread ends once nothing is left to watch; `watch` brings another one.  Whether
   // that was done in time.  Blocks.
   bool stop(std::chrono::steady_clock::time_point deadline) noexcept;
-  // Whether operations are launched in the order in which they are pushed.
-  void keep_order(bool on) noexcept { in_order_.store(on, std::memory_order_relaxed); }
+  // Whether operations are launched in the order in which they are pushed, and what they use is noted.
+  void keep_order(bool on, bool notes) noexcept {
+    in_order_.store(on, std::memory_order_relaxed);
+    notes_.store(notes, std::memory_order_relaxed);
+  }
+  bool notes() const noexcept { return notes_.load(std::memory_order_relaxed); }
+  // Pins what the operation uses, all of which is locked, until it is taken and `Variables::forget`.
+  void note(const Block& block) noexcept;
+  // What was noted; false when memory was exhausted meanwhile.
+  bool take_noted(std::vector<Variable*>& noted) noexcept;
+  // It is noted still, unless something else is.
+  void give_back_noted(std::vector<Variable*>& noted) noexcept;
   // What an operation is to write for that; NULL where it takes its own turn.
   Variable* turn(const mx_operation& operation) noexcept {
     const bool takes_turns = operation.run != nullptr && (operation.flags & MX_PUSH_PYTHON) == 0;
@@ -71,7 +82,7 @@ class Stream {
   void await_token(InFlight* in_flight) noexcept;
 
   TokenListener& listener_;
-  std::atomic<bool> in_order_{false};
+  std::atomic<bool> in_order_{false}, notes_{false};
   Variable turn_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable work_;
@@ -82,6 +93,8 @@ class Stream {
   uint8_t stopping_ = 0;            // calls of `stop` that wait for it
   bool abandoned_ = false;
   std::unique_ptr<std::thread> thread_;
+  std::vector<Variable*> noted_;
+  bool notes_are_whole_ = true;
 };
 
 // The accelerators of one engine.  Only ever grows.  Threads: any.

@@ -24,8 +24,11 @@ std::vector<Variable*> wholes_of(Variable* const* variables, uint32_t n) {
 
 // A failure stays with the variable that has it.  The variable is locked.
 bool may_be_joined(const Variable* variable) noexcept {
-  return variable->idle(true) && !variable->dying && variable->poison == nullptr;
+  return variable->idle(true) && !variable->dying && !variable->deleted && variable->poison == nullptr;
 }
+
+// The same of one that is not locked: for now.
+bool is_free_now(Variable* variable) noexcept { return may_be_joined(Locked(variable).get()); }
 
 bool has_fewer_parts(const Variable* a, const Variable* b) noexcept { return a->parts < b->parts; }
 
@@ -64,6 +67,7 @@ int32_t Variables::join(Variable* const* variables, uint32_t n, Variable** joint
       const std::vector<Variable*> all = wholes_of(variables, n);
       *joint = all[0];
       if (all.size() == 1) return MX_OK;
+      if (!std::all_of(all.begin(), all.end(), &is_free_now)) return MX_TIMEOUT;
       const LockOrder order(nullptr, 0, all.data(), static_cast<uint32_t>(all.size()));
       Deletions deletions = deletions_of(all);
       auto made = std::make_unique<Variable>();

@@ -26,6 +26,7 @@ struct Poison {
   const uint64_t generation = 0;  // of the ledger when the operation failed
   bool counted = false;  // by the ledger, which does not keep it; guarded by its mutex
   std::atomic<bool> delivered{false};
+  std::atomic<bool> inherited{false};  // something was skipped, or failed after its launch, for it
   std::atomic<uint32_t> references{1};
 };
 

@@ -8,6 +8,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
+#include <iterator>
+#include <new>
 
 #include "bulk.hpp"
 #include "frame.hpp"
@@ -48,6 +51,7 @@ bool Scheduler::enqueue(Block* block, const LockOrder& order, mx_failure** failu
   if (wait_for_turn) block->pusher = &turn;
   if (!order.lock()) return false;
   if (monitor_ != nullptr) monitor_->pushed(block);
+  if (block->stream != nullptr && block->stream->notes()) block->stream->note(*block);
   uint32_t queued = 0;
   for (uint32_t i = 0; i < block->n_entries; ++i) {
     Entry& entry = block->entries[i];
@@ -237,12 +241,39 @@ int32_t Scheduler::find_stream(const mx_context& context, const mx_operation& op
   return refused(operation.name, error, static_cast<mx_status>(cause.code), cause.message);
 }
 
-int32_t Scheduler::keep_order(const mx_context& context, bool on, mx_error* error) noexcept {
+int32_t Scheduler::keep_order(const mx_context& context, bool on, bool notes, mx_error* error) noexcept {
   mx_error cause{};
   Stream* stream = devices_.find(context, MX_FN_NORMAL, &cause);
   if (stream == nullptr) return set_error(error, static_cast<mx_status>(cause.code), cause.message);
-  stream->keep_order(on);
+  if (notes) {
+    std::vector<Variable*> former;
+    stream->take_noted(former);
+    variables_.forget(former);
+  }
+  stream->keep_order(on, notes);
   return MX_OK;
+}
+
+int32_t Scheduler::join_noted(const mx_context& context, List with, List apart, Variable** joint,
+                              mx_error* error) noexcept {
+  mx_error cause{};
+  Stream* stream = devices_.find(context, MX_FN_NORMAL, &cause);
+  if (stream == nullptr) return set_error(error, static_cast<mx_status>(cause.code), cause.message);
+  std::vector<Variable*> noted;
+  int32_t status = MX_ERROR_MEMORY;
+  const bool whole = stream->take_noted(noted);
+  try {
+    std::vector<Variable*> all(with.variables, with.variables + with.n);
+    std::copy_if(noted.begin(), noted.end(), std::back_inserter(all), [apart](Variable* variable) {
+      return Variables::exists(variable) &&
+             !std::binary_search(apart.variables, apart.variables + apart.n, variable, std::less<>());
+    });
+    if (whole) status = variables_.join(all.data(), static_cast<uint32_t>(all.size()), joint, error);
+  } catch (const std::bad_alloc&) {
+  }
+  if (status == MX_TIMEOUT) stream->give_back_noted(noted);
+  variables_.forget(noted);
+  return status == MX_ERROR_MEMORY ? set_error(error, MX_ERROR_MEMORY, "[join_noted] out of host memory") : status;
 }
 
 bool Scheduler::on_own_thread() noexcept {

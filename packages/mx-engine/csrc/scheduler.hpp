@@ -41,8 +41,16 @@ class Scheduler final : private Runner, private TokenListener {
   int32_t find_stream(const mx_context& context, const mx_operation& operation, Stream** stream,
                       mx_error* error) noexcept;
 
-  // Whether operations that compute on an accelerator are launched in the order in which they are pushed.
-  int32_t keep_order(const mx_context& context, bool on, mx_error* error) noexcept;
+  // Whether operations that compute on an accelerator are launched in the order in which they are pushed, and what they
+  // use is noted.
+  int32_t keep_order(const mx_context& context, bool on, bool notes, mx_error* error) noexcept;
+  struct List {
+    Variable* const* variables;
+    uint32_t n;
+  };
+  // Joins what was noted, and is still there, with some variables, but for those in `apart`, which is in order.
+  // MX_TIMEOUT keeps the notes.
+  int32_t join_noted(const mx_context& context, List with, List apart, Variable** joint, mx_error* error) noexcept;
 
   // The operation takes its places, and runs when it has all of them.  `order` has its variables; a naive
   // engine writes the operation's failure to `failure` (may be NULL).  False, with nothing done, when one of the

@@ -99,7 +99,11 @@ void fill_table(mx_engine_api* t, Engine* engine) noexcept {
     return of(self).scheduler().attach_device(device, error);
   };
   t->keep_order = [](void* self, mx_context context, int32_t on, mx_error* error) {
-    return of(self).scheduler().keep_order(context, on != 0, error);
+    return of(self).scheduler().keep_order(context, on != 0, on == 2, error);
+  };
+  t->join_noted = [](void* self, mx_context context, mx_variable* const* variables, uint32_t n,
+                     mx_variable* const* apart, uint32_t n_apart, mx_variable** joint, mx_error* error) {
+    return of(self).scheduler().join_noted(context, {variables, n}, {apart, n_apart}, joint, error);
   };
   t->join_variables = [](void* self, mx_variable* const* variables, uint32_t n, mx_variable** joint, mx_error* error) {
     return of(self).variables().join(variables, n, joint, error);

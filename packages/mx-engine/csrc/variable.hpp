@@ -22,9 +22,10 @@ struct mx_variable {
   uint8_t deleted : 1;        // freed when nobody pins it any more
   uint8_t dying : 1;          // deleted without a place in the queue: `deleter` runs when it is idle
   uint8_t orders_only : 1;    // stands for no memory: passes no failure on
+  uint8_t noted : 1;          // by a stream, which pins it
   uint32_t reading = 0;       // reads that are granted
   uint32_t forks = 0;         // of the engine with losses, when the variable was last used; see Variables::lost
-  uint32_t pins = 0;          // threads that wait and will come back to the variable
+  uint32_t pins = 0;          // who will come back to the variable: threads that wait, a stream's notes
   uint32_t parts = 0;         // of a whole: those that have not ended; with the last of them it ends
   // What this one is a part of, for good, or NULL.  Written under the lock.
   std::atomic<mx_variable*> whole{nullptr};
@@ -44,7 +45,7 @@ struct mx_variable {
     mx::engine::Block* deletion;       // of a part, made when it was joined
   };
 
-  mx_variable() noexcept : deleted(0), dying(0), orders_only(0) {}
+  mx_variable() noexcept : deleted(0), dying(0), orders_only(0), noted(0) {}
 
   // All with the lock held.
   bool idle(bool for_write) const noexcept { return head == nullptr && free(for_write, nullptr); }

@@ -4,6 +4,7 @@
 #include "variables.hpp"
 
 #include <new>
+#include <utility>
 
 #include "frame.hpp"
 #include "refusal.hpp"
@@ -33,19 +34,21 @@ void Variables::delete_variable(Variable* variable, mx_context context, void (*d
     discard(variable);
     return;
   }
-  Block* block = nullptr;
-  try {
-    const bool part = variable->whole.load(std::memory_order_relaxed) != nullptr;
-    block = part ? variable->deletion : make_deletion(variable);
-  } catch (const std::bad_alloc&) {  // the variable itself remembers what is to be done
-    variable->lock.lock();
-    variable->dying = 1;
-    variable->deleter = deleter;
-    variable->argument = argument;
-    const bool dies = variable->may_die();
-    variable->lock.unlock();
+  Block* block = deletion_of(variable);
+  if (block == nullptr) {  // the variable itself remembers what is to be done
+    bool dies = false;
+    {
+      const std::lock_guard<ForkLock> lock(variable->lock);
+      block = take_deletion(variable);
+      if (block == nullptr) {
+        variable->dying = 1;
+        variable->deleter = deleter;
+        variable->argument = argument;
+        dies = variable->may_die();
+      }
+    }
     if (dies) die(variable);
-    return;
+    if (block == nullptr) return;
   }
   block->context = context;
   block->argument = argument;
@@ -58,6 +61,22 @@ void Variables::delete_variable(Variable* variable, mx_context context, void (*d
     if (!idle) used->append(&block->entries[0]);
   }
   if (idle) execute_deletion(block);
+}
+
+// What a part has for its end, once; NULL of another variable.
+Block* Variables::take_deletion(Variable* variable) noexcept {
+  const bool part = variable->whole.load(std::memory_order_acquire) != nullptr;
+  return part ? std::exchange(variable->deletion, nullptr) : nullptr;
+}
+
+// NULL when memory is exhausted.
+Block* Variables::deletion_of(Variable* variable) noexcept {
+  if (Block* block = take_deletion(variable)) return block;
+  try {
+    return make_deletion(variable);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 Block* Variables::make_deletion(Variable* variable) {
@@ -106,6 +125,8 @@ void Variables::discard(Variable* variable) noexcept {
 // Returns the whole if this was its last part.
 Variable* Variables::free(Variable* variable) noexcept {
   Variable* whole = variable->whole.load(std::memory_order_relaxed);
+  // One that was noted may be joined while it ends.
+  if (whole != nullptr && variable->deletion != nullptr) free_block(variable->deletion);
   release(variable->poison);
   delete variable;
   if (whole == nullptr) return nullptr;
@@ -118,6 +139,21 @@ void Variables::unpin(Variable* variable) noexcept {
   const bool last = --variable->pins == 0 && variable->deleted;
   variable->lock.unlock();
   if (last) discard(free(variable));
+}
+
+bool Variables::exists(Variable* variable) noexcept {
+  const std::lock_guard<ForkLock> lock(variable->lock);
+  return !variable->deleted;
+}
+
+void Variables::forget(const std::vector<Variable*>& noted) noexcept {
+  for (Variable* variable : noted) {
+    {
+      const std::lock_guard<ForkLock> lock(variable->lock);
+      variable->noted = 0;
+    }
+    unpin(variable);
+  }
 }
 
 // Whether the variable waits for operations that a parent had pending at a fork, and will for ever; its lock is held.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "admission.hpp"
 #include "monitor.hpp"
@@ -38,6 +39,10 @@ class Variables {
   void die(Variable* variable) noexcept;
   // Ends a pin; frees a variable that was deleted meanwhile.
   void unpin(Variable* variable) noexcept;
+  // Whether a variable that is pinned has not ended.
+  static bool exists(Variable* variable) noexcept;
+  // Ends the pins of variables that were noted.
+  void forget(const std::vector<Variable*>& noted) noexcept;
 
   // Whether the variable waits for operations that a parent had pending at a fork, and will for ever.
   // The variable is locked.
@@ -54,6 +59,8 @@ class Variables {
   void lose_pending() noexcept { ++lost_forks_; }
 
  private:
+  static Block* take_deletion(Variable* variable) noexcept;
+  static Block* deletion_of(Variable* variable) noexcept;
   void end(Variable* variable) noexcept;
   // A variable that nobody uses any more, or NULL: it is freed, when nobody pins it, and with its last part the whole.
   void discard(Variable* variable) noexcept;

@@ -275,8 +275,12 @@ int32_t Waiting::wait_for_all(int64_t timeout_ns, mx_failure** failure, mx_error
 mx_failure* Waiting::failure_of(Variable* variable) noexcept {
   const Locked used(variable);
   if (used->poison == nullptr) return nullptr;
-  // The parts of a whole had come into being when they were joined: once it was delivered a failure is none of theirs.
-  if (used->parts != 0 && !completion_.failures().active(used->poison)) return nullptr;
+  // The parts of a whole had come into being when they were joined: once it was delivered a failure is none of theirs,
+  // unless for it something else was skipped, that would have written who knows which.
+  const Poison& poison = *used->poison;
+  if (used->parts != 0 && !completion_.failures().active(&poison) && !poison.inherited.load(std::memory_order_relaxed)) {
+    return nullptr;
+  }
   return FailureRef(used->poison->failure).release();
 }
 

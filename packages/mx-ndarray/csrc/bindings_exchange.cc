@@ -99,9 +99,22 @@ py::array numpy_for(Array& array) {
 }
 
 // The copy is pushed before anything is waited for, so that nobody's later writes are waited for.
+// Refuses what an operation of this thread would wait for itself for: the copy would come after the operation.
+void refuse_own(const mx_engine_api* engine, Array& array) {
+  mx_error error{};
+  mx_failure* failure = nullptr;
+  const int32_t status = engine->wait_for_variable(engine->self, array.variable(), 0, 0, &failure, &error);
+  raise_if_failed(FailureRef(failure));
+  if (status != MX_OK && status != MX_TIMEOUT) throw Error(static_cast<mx_status>(status), error.message);
+}
+
 void read_from_device(Array& array, const py::array& made) {
   const mx_engine_api* engine = Runtime::instance().engine();
-  if (engine->variable_ready(engine->self, array.variable(), 0) != 0) wait(array, false);  // raises, or warns
+  if (engine->variable_ready(engine->self, array.variable(), 0) != 0) {
+    wait(array, false);  // raises, or warns
+  } else {
+    refuse_own(engine, array);
+  }
   FailureRef left_out;
   do {  // again when it was left out for a failure that another thread has been told
     const Ref<Array> host = shared(made, array.dtype());

@@ -100,11 +100,11 @@ void begin_numbers(CapturedStep& step) {
 }
 
 void bind(CapturedStep& step, const py::object& invoke, const py::object& random, const std::vector<uintptr_t>& inputs,
-          const std::vector<uintptr_t>& written) {
+          const std::vector<uintptr_t>& written, const std::vector<uintptr_t>& apart) {
   translated([&] {
     const auto* random_api = import_table<mx_resource_api>(random.ptr(), MX_RESOURCE_CAPSULE, MX_RESOURCE_MAJOR,
                                                            MX_RESOURCE_MINOR, "mx-operators-cuda");
-    step.bind(invoke_table(invoke), random_api, arrays_of(inputs), arrays_of(written));
+    step.bind(invoke_table(invoke), random_api, arrays_of(inputs), arrays_of(written), arrays_of(apart));
   });
 }
 
@@ -137,7 +137,8 @@ void register_launch(py::module_& module) {
       .def("begin_second", [](CapturedStep& self) { translated([&] { self.begin_second(); }); })
       .def("end", [](CapturedStep& self) { translated([&] { self.end(); }); })
       .def("abandon", &CapturedStep::abandon)
-      .def("bind", &bind, py::arg("invoke"), py::arg("random"), py::kw_only(), py::arg("inputs"), py::arg("written"))
+      .def("bind", &bind, py::arg("invoke"), py::arg("random"), py::kw_only(), py::arg("inputs"), py::arg("written"),
+           py::arg("apart"))
       .def("takes", &takes, py::arg("given"))
       .def("begin_numbers", &begin_numbers)
       .def("drain", [](const CapturedStep& self) { translated([&] { drain(self.engine()); }); })

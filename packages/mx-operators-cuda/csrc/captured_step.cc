@@ -5,7 +5,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <functional>
 #include <iterator>
+#include <new>
 
 #include "array_task.hpp"
 #include "device_table.hpp"
@@ -20,6 +22,12 @@ constexpr size_t kHostBytes = size_t{64} << 10;  // of a piece of host memory th
 constexpr auto kLook = std::chrono::milliseconds(1);
 
 uintptr_t address(const void* data) noexcept { return reinterpret_cast<uintptr_t>(data); }
+
+// Into a list in order, once.
+void insert(std::vector<mx_variable*>& list, mx_variable* variable) {
+  const auto at = std::lower_bound(list.begin(), list.end(), variable, std::less<>());
+  if (at == list.end() || *at != variable) list.insert(at, variable);
+}
 
 // Whether a run was enqueued, for who waits for that.
 class Enqueued {
@@ -85,6 +93,7 @@ CapturedStep::CapturedStep(int32_t gpu, Account& account)
 }
 
 CapturedStep::~CapturedStep() {
+  if (own_ != nullptr) tables_.engine->delete_variable(tables_.engine->self, own_, {MX_CPU, 0}, nullptr, nullptr);
   for (mx_array* array : arrays_) tables_.invoke->array_release(tables_.invoke->self, array);
   for (const Entry& entry : entries_) {
     if (entry.plan != nullptr) entry.plan->release(entry.plan);
@@ -110,12 +119,12 @@ const uint64_t* CapturedStep::place(size_t number) const {
 }
 
 // Operations are told apart by their order, so they must be enqueued as they are pushed.
-void CapturedStep::begin_recording() {
+void CapturedStep::begin_recording(bool notes) {
   const mx_engine_api* engine = tables_.engine;
   if (!MX_HAS(engine->head.size, mx_engine_api, keep_order)) refuse("the engine keeps no order; since 1.3 it does");
   gpu_.record_to(shared_from_this());
   mx_error error{};
-  if (const int32_t status = engine->keep_order(engine->self, {MX_GPU, gpu_.id()}, 1, &error)) {
+  if (const int32_t status = engine->keep_order(engine->self, {MX_GPU, gpu_.id()}, notes ? 2 : 1, &error)) {
     gpu_.record_to(nullptr);
     throw Error(static_cast<mx_status>(status), said(status, error.message));
   }
@@ -131,7 +140,7 @@ void CapturedStep::begin(const mx_engine_api* engine) {
   if (state_ != State::kNew) refuse("was captured before");
   tables_.engine = engine;
   const Current current(gpu_);
-  begin_recording();
+  begin_recording(true);
   Result result = kSuccess;
   try {
     reserve_ = account_.open_reserve(make_pool(PoolType::kPooled, device_memory(gpu_.id(), 0)));
@@ -195,13 +204,18 @@ void CapturedStep::abandon() noexcept {
 // ---- further runs ----
 
 void CapturedStep::bind(const mx_invoke_api* invoke, const mx_resource_api* random,
-                        const std::vector<mx_array*>& inputs, const std::vector<mx_array*>& written) {
+                        const std::vector<mx_array*>& inputs, const std::vector<mx_array*>& written,
+                        const std::vector<mx_array*>& apart) {
   tables_.invoke = invoke;
   tables_.random = random;
   n_inputs_ = inputs.size();
   std::vector<mx_array*> all = inputs;
   all.insert(all.end(), written.begin(), written.end());
   written_ = variables_of(invoke, all);
+  apart_ = variables_of(invoke, apart);
+  own_ = tables_.engine->new_variable(tables_.engine->self);
+  if (own_ == nullptr) throw std::bad_alloc();
+  insert(written_, own_);
   for (mx_array* array : all) invoke->array_retain(invoke->self, array);
   arrays_ = std::move(all);
 }
@@ -220,22 +234,30 @@ bool CapturedStep::takes(const std::vector<mx_array*>& given) const {
   return true;
 }
 
-// Once they are one variable, a start takes one place in the engine instead of hundreds.  While one of them is in use
-// they stay as they are, and a start is ordered with each.
-void CapturedStep::join_written() {
+// One variable for all that the graph uses, what nobody named included: a start is ordered with it by one place in the
+// engine.  While something uses one of them they stay as they are.  What others use one by one stays apart, so that
+// they need not wait for each other.
+void CapturedStep::join_used() {
   const mx_engine_api* engine = tables_.engine;
-  if (written_.size() < 2 || !MX_HAS(engine->head.size, mx_engine_api, join_variables)) return;
+  if (joined_ || !MX_HAS(engine->head.size, mx_engine_api, join_noted)) return;
+  std::vector<mx_variable*> joining;
+  std::set_difference(written_.begin(), written_.end(), apart_.begin(), apart_.end(), std::back_inserter(joining),
+                      std::less<>());
   mx_variable* joint = nullptr;
-  const int32_t status = engine->join_variables(engine->self, written_.data(),
-                                                static_cast<uint32_t>(written_.size()), &joint, nullptr);
-  if (status == MX_OK) written_ = {joint};
+  const int32_t status = engine->join_noted(engine->self, {MX_GPU, gpu_.id()}, joining.data(),
+                                            static_cast<uint32_t>(joining.size()), apart_.data(),
+                                            static_cast<uint32_t>(apart_.size()), &joint, nullptr);
+  joined_ = status == MX_OK;
+  if (!joined_) return;
+  written_ = apart_;
+  insert(written_, joint);
 }
 
 void CapturedStep::begin_numbers() {
   const Guard lock(mutex_);
   if (state_ != State::kReady) refuse("there is no graph to start");
   functions();  // refuses in a forked child
-  begin_recording();
+  begin_recording(false);
   take_random();
   state_ = State::kNumbers;
   next_ = second_;
@@ -315,7 +337,7 @@ void CapturedStep::start(const std::vector<mx_array*>& given) {
     if (next_ != entries_.size()) {
       refuse(std::to_string(entries_.size() - next_) + " operations of the second part were not pushed");
     }
-    join_written();
+    join_used();
     std::vector<uint64_t> numbers;
     if (!table_is_full_) numbers = numbers_;
     run = std::make_unique<Start>(std::move(uses), shared_from_this(), std::move(numbers), enqueued);

@@ -86,9 +86,9 @@ class CapturedStep : public std::enable_shared_from_this<CapturedStep> {
   void abandon() noexcept;
 
   // What runs are started with.  Each run copies what it is given to the inputs, and is ordered with all other work on
-  // `written`: results, and what else the step writes.
+  // `written`: results, and what else the step writes; `apart`: those of them that others use one by one.
   void bind(const mx_invoke_api* invoke, const mx_resource_api* random, const std::vector<mx_array*>& inputs,
-            const std::vector<mx_array*>& written);
+            const std::vector<mx_array*>& written, const std::vector<mx_array*>& apart);
   // Whether arrays have the number, shapes and types of the inputs; false also where a shape is not known yet.
   bool takes(const std::vector<mx_array*>& given) const;
 
@@ -149,7 +149,7 @@ class CapturedStep : public std::enable_shared_from_this<CapturedStep> {
   using Pieces = std::map<uintptr_t, std::vector<char>>;  // as they were copied from the host
 
   [[noreturn]] void refuse(const std::string& why) const;
-  void begin_recording();
+  void begin_recording(bool notes);
   void end_recording();
   bool capturing() const noexcept { return state_ == State::kFirst || state_ == State::kSecond; }
   const uint64_t* place(size_t number) const;
@@ -166,7 +166,7 @@ class CapturedStep : public std::enable_shared_from_this<CapturedStep> {
   Pieces::iterator host_piece(const void* data);
   size_t capture_host(Pieces::iterator piece);
   void take_host(const Entry& entry, const std::string& operation, const std::vector<mx_tensor>& tensors);
-  void join_written();
+  void join_used();
   void fill_table(Stream stream, const std::vector<uint64_t>& numbers);
   void launch(Stream stream);
 
@@ -181,7 +181,11 @@ class CapturedStep : public std::enable_shared_from_this<CapturedStep> {
   size_t n_inputs_ = 0;
 
   mutable std::mutex mutex_;  // guards all that follows
-  std::vector<mx_variable*> written_;  // those of `arrays_` in order, or the one that they were joined to
+  mx_variable* own_ = nullptr;  // so that what it is joined with is used as long as the step lives
+  std::vector<mx_variable*> apart_;  // in order
+  // In order: those, and that and those of other `arrays_`, or what all of these and of the graph were joined to.
+  std::vector<mx_variable*> written_;
+  bool joined_ = false;
   State state_ = State::kNew;
   std::vector<uint64_t> numbers_;
   std::vector<Parameter::Kind> kinds_;  // of numbers

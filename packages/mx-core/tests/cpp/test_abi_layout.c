@@ -87,7 +87,7 @@ AT(mx_engine_event, property, 48);
 AT(mx_engine_event, failed, 52);
 AT(mx_engine_event, label, 56);
 
-SIZE(mx_engine_api, 240);
+SIZE(mx_engine_api, 248);
 AT(mx_engine_api, head, 0);
 AT(mx_engine_api, self, 8);
 AT(mx_engine_api, retain, 16);
@@ -118,6 +118,7 @@ AT(mx_engine_api, wait_for_variable_while, 208);
 AT(mx_engine_api, read_variable_while, 216);
 AT(mx_engine_api, keep_order, 224);
 AT(mx_engine_api, join_variables, 232);
+AT(mx_engine_api, join_noted, 240);
 
 SIZE(mx_block, 32);
 AT(mx_block, data, 0);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,7 @@ class Model {
       if (cause.empty() && active_[v]) cause = marks_[v];
     }
     const bool skipped = !cause.empty() && !step.no_skip;
+    if (skipped) inherited_.insert(cause);
     if (!skipped) {
       cause.clear();
       if (step.fails) {
@@ -103,7 +105,7 @@ class Model {
   // What variable_failure answers.
   std::string mark(int v) const {
     const int whole = whole_[v];
-    return whole == v || active_[whole] ? marks_[whole] : "";
+    return whole == v || active_[whole] || inherited_.count(marks_[whole]) != 0 ? marks_[whole] : "";
   }
   // What a wait for the variable raises.
   std::string deliver(int v) {
@@ -142,6 +144,7 @@ class Model {
   std::vector<std::string> marks_;
   std::vector<bool> active_;
   std::vector<int> whole_;
+  std::set<std::string> inherited_;  // causes for which something was skipped
   std::vector<std::string> unseen_;
 };
 

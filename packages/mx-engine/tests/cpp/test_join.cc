@@ -170,6 +170,12 @@ void a_failure_is_everybodys_until_it_is_delivered() {
   CHECK(!ran);
   CHECK(table.wait(b) == "broken");
   CHECK(table.wait(a).empty());
+  // Something was skipped for it: it might have been what was to write this one.
+  CHECK(table.failure_of(a) == "broken" && table.failure_of(b) == "broken");
+  table.push({{}, {b}}, succeed);
+  CHECK(table.wait(a).empty() && table.failure_of(a).empty() && table.failure_of(b).empty());
+  table.push({{}, {a}}, [](const mx_run_context&) { return fail("alone"); });
+  CHECK(table.wait(b) == "alone");
   CHECK(table.failure_of(a).empty() && table.failure_of(b).empty());
   for (mx_variable* v : {a, b}) table.remove(v);
 }
@@ -284,6 +290,124 @@ void on_a_device() {
   for (mx_variable* v : {a, b}) table.remove(v);
 }
 
+// What a stream uses while it keeps order, and notes.
+void what_was_noted_is_joined() {
+  const FakeDevice device;
+  const Table table(2);
+  mx_error error{};
+  CHECK(table->attach_device(table.self(), device.table(), &error) == MX_OK);
+  mx_variable *before = table.variable(), *read = table.variable(), *written = table.variable(),
+              *ended = table.variable(), *elsewhere = table.variable(), *given = table.variable(),
+              *apart = table.variable();
+  const auto use = [&](std::vector<mx_variable*> reads, std::vector<mx_variable*> writes, int lane = 0) {
+    How how{std::move(reads), std::move(writes)};
+    how.context = device.context();
+    how.property = lane == 0 ? MX_FN_NORMAL : MX_FN_COPY_FROM_DEVICE;
+    table.push(how, succeed);
+  };
+  const auto join_noted = [&](mx_variable** joint) {
+    return table->join_noted(table.self(), device.context(), &given, 1, &apart, 1, joint, &error);
+  };
+  use({}, {before});
+  CHECK(table->keep_order(table.self(), device.context(), 2, &error) == MX_OK);
+  use({read}, {written});
+  use({written}, {ended});
+  use({}, {apart});
+  use({}, {elsewhere}, 1);
+  table.remove(ended);
+  table.quiet();
+  CHECK(table->keep_order(table.self(), device.context(), 0, &error) == MX_OK);
+  use({}, {before});
+  mx_variable* joint = nullptr;
+  {
+    Gate gate(table, {{read}, {}});
+    CHECK(join_noted(&joint) == MX_TIMEOUT);
+    gate.open();
+    table.quiet();
+  }
+  CHECK(join_noted(&joint) == MX_OK);
+  const auto is_part = [&](mx_variable* v) { return join(table, {v}) == joint; };
+  CHECK(is_part(read) && is_part(written) && is_part(given) && !is_part(before) && !is_part(elsewhere));
+  CHECK(!is_part(apart));
+  CHECK(join_noted(&joint) == MX_OK && is_part(given));  // nothing is noted any more
+  mx_variable* later = table.variable();
+  for (int round = 0; round < 2; ++round) {  // notes that nobody takes
+    CHECK(table->keep_order(table.self(), device.context(), 2, &error) == MX_OK);
+    use({}, {later});
+    CHECK(table->keep_order(table.self(), device.context(), 0, &error) == MX_OK);
+  }
+  for (mx_variable* v : {before, read, written, elsewhere, later, apart}) table.remove(v);
+  table.quiet();
+  CHECK(join_noted(&joint) == MX_OK && is_part(given));  // `later` has ended
+  CHECK(table->join_noted(table.self(), {MX_CPU, 0}, &given, 1, nullptr, 0, &joint, &error) == MX_ERROR_VALUE);
+  table.remove(given);
+}
+
+// Threads end variables while another one joins those that were noted.
+void what_was_noted_may_end_meanwhile() {
+  const FakeDevice device(MX_FIRST_PLUGIN_DEVICE, 1, 0);
+  const Table table(2);
+  mx_error error{};
+  CHECK(table->attach_device(table.self(), device.table(), &error) == MX_OK);
+  mx_variable* given = table.variable();
+  static std::atomic<int> deleted;
+  deleted = 0;
+  for (int round = 0; round < 100; ++round) {
+    std::vector<mx_variable*> variables;
+    for (int i = 0; i < 20; ++i) variables.push_back(table.variable());
+    CHECK(table->keep_order(table.self(), device.context(), 2, &error) == MX_OK);
+    How how{{}, variables};
+    how.context = device.context();
+    table.push(how, succeed);
+    table.quiet();
+    CHECK(table->keep_order(table.self(), device.context(), 0, &error) == MX_OK);
+    std::thread ends([&] {
+      for (mx_variable* v : variables) {
+        table->delete_variable(table.self(), v, {MX_CPU, 0}, [](void*) { ++deleted; }, nullptr);
+      }
+    });
+    mx_variable* joint = nullptr;
+    int32_t status = MX_TIMEOUT;
+    while (status == MX_TIMEOUT) {
+      status = table->join_noted(table.self(), device.context(), &given, 1, nullptr, 0, &joint, &error);
+    }
+    CHECK(status == MX_OK);
+    ends.join();
+    table.push({{}, {joint}}, succeed);
+    table.quiet();
+  }
+  CHECK(deleted == 2000);
+  table.remove(given);
+}
+
+// With a turn, besides, while another thread joins what it names.
+void a_push_meets_a_join() {
+  const FakeDevice device(MX_FIRST_PLUGIN_DEVICE, 1, 0);
+  const Table table(1);
+  mx_error error{};
+  CHECK(table->attach_device(table.self(), device.table(), &error) == MX_OK);
+  CHECK(table->keep_order(table.self(), device.context(), 1, &error) == MX_OK);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<mx_variable*> variables;
+    for (int i = 0; i < 300; ++i) variables.push_back(table.variable());
+    How how{{}, variables};
+    how.context = device.context();
+    std::atomic<bool> begun{false};
+    std::thread joins([&] {
+      mx_variable* joint = nullptr;
+      begun = true;
+      CHECK(try_join(table, variables, &joint) != MX_ERROR_MEMORY);
+    });
+    while (!begun) std::this_thread::yield();
+    for (volatile int i = 0; i < round * 97; i = i + 1) {
+    }
+    table.push(how, succeed);
+    joins.join();
+    for (mx_variable* v : variables) table.remove(v);
+    table.quiet();
+  }
+}
+
 // Threads push, wait, and end variables while others join them: writers stay alone.
 void threads_push_while_others_join() {
   for (int round = 0; round < 20; ++round) {
@@ -351,6 +475,9 @@ int main() {
       {"reads of a part", &reads_of_a_part},
       {"an operation does not wait for its own whole", &an_operation_does_not_wait_for_its_own_whole},
       {"on a device", &on_a_device},
+      {"what was noted is joined", &what_was_noted_is_joined},
+      {"what was noted may end meanwhile", &what_was_noted_may_end_meanwhile},
+      {"a push meets a join", &a_push_meets_a_join},
       {"threads push while others join", &threads_push_while_others_join},
   });
 }

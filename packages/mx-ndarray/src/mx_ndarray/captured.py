@@ -61,9 +61,9 @@ def captured_step(
     update : function without arguments, or None
         Runs before each start, and tells the numbers of this run: it pushes the same operations on the same arrays.
     weights : sequence of NDArray, or function that gives it
-        Those whose gradients `forward` computes, and other arrays on the device that the step shares with work between
-        its calls, such as running means: calls are ordered with what reads or writes them. A function is asked when
-        the step has been captured.
+        Those whose gradients `forward` computes. Calls are ordered with what reads or writes them, and all other
+        arrays on the device that the step uses; that of others begins when nothing uses any of them, so running means
+        and states are better named, too. A function is asked when the step has been captured.
     held : Held, optional
         Knows the numbers of a run without `update`.
     ctx : Context

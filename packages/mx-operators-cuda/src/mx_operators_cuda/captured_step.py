@@ -24,7 +24,7 @@ class CapturedStep:
     `forward` must do the same at every call, whatever its inputs hold. `update` must push the same operations on the
     same arrays. Neither may read values of the GPU's arrays. What they do on other devices, and everything else that
     Python does in `forward`, happens in the first two calls only. Arrays that the graph uses keep their memory as long
-    as the step lives.
+    as the step lives. The call that captures waits for all that is pending, and raises what of it fails.
 
     Threads: one at a time; meanwhile no other thread may push to the same GPU.
 
@@ -35,9 +35,10 @@ class CapturedStep:
     update : function without arguments, or None
         What is run before each start, such as `lambda: trainer.step(batch_size)`.
     weights : sequence of NDArray, or function that gives it
-        Those whose gradients `forward` computes: a trainer that looks whether they are new finds them so. Also other
-        arrays on the GPU that the step shares with work between its calls, such as running means: calls are ordered
-        with what reads or writes them. A function is asked when the step has been captured.
+        Those whose gradients `forward` computes: a trainer that looks whether they are new finds them so. Calls are
+        ordered with what reads or writes these arrays, and all others on the GPU that the graph uses. That of others
+        begins when nothing uses any of them, as a rule at once; so running means and states are better named, too. A
+        function is asked when the step has been captured.
     held : object, or None
         Knows the numbers of `update` without running it, as `mx_ndarray.captured.Held` says.
     invoke : capsule `mx.invoke.v1`
@@ -194,9 +195,17 @@ class CapturedStep:
         # what is pushed between starts may wait for other devices: each start is ordered with it by these arrays
         written = [y.handle for y in (*_listed(self._results), *self._weights)]
         random = services.random("gpu").capsule
-        graph.bind(self._invoke, random, inputs=inputs, written=written)
+        graph.bind(
+            self._invoke, random, inputs=inputs, written=written, apart=[x.handle for x in self._apart()]
+        )
         self._graph = graph
         self._told()
+
+    def _apart(self) -> list[Any]:
+        """What others use one by one: a store sums gradients and brings weights where the step has no update."""
+        if self._update is not None:
+            return []
+        return [*self._weights, *(x.grad for x in self._weights if x.grad is not None)]
 
     def _tell_numbers(self) -> None:
         graph = self._graph

@@ -21,6 +21,7 @@ from mx_gluon import Trainer, loss, nn
 from mx_io.io import DataBatch
 from mx_ndarray import autograd, invoke_capsule, nd, random, waitall
 from mx_ndarray.captured import captured_step as nd_captured_step
+from mx_ndarray.custom import CustomOp, CustomOpProp, register
 from mx_operators_cuda import CapturedStep
 from mx_train.lr_scheduler import CosineScheduler, FactorScheduler
 
@@ -218,6 +219,71 @@ def test_weights_may_be_written_and_read_between_runs() -> None:
         np.testing.assert_array_equal(weight.asnumpy(), wanted / 2)
     weight[:] = 8
     np.testing.assert_array_equal(step(x).asnumpy(), 8 * x.asnumpy())
+
+
+def test_arrays_that_nobody_named_are_ordered() -> None:
+    """Those that `forward` reads and writes beside inputs and weights; a value comes late."""
+
+    def slow(value: float) -> Any:
+        square = nd.array(np.eye(400))
+        for _ in range(20):
+            square = nd.dot(square, square)
+        return nd.full((4,), value) * square[0, 0]
+
+    factor, sums = nd.ones((4,), ctx=gpu(0)), nd.zeros((4,), ctx=gpu(0))
+
+    def forward(x: Any) -> Any:
+        sums[:] = sums + factor
+        return x * factor
+
+    def without_arrays() -> None:
+        sums[:] = sums + factor
+
+    step, other = captured_step(forward), captured_step(without_arrays)
+    for _ in range(3):
+        step(nd.ones((4,)))
+        other()
+    assert step.captured and other.captured
+    assert sums.asnumpy().tolist() == [6] * 4
+    for value in (5, 7):
+        slow(value).copyto(factor)
+        results = step(nd.ones((4,)))
+        slow(value + 1).copyto(factor)
+        other()
+        before = sums + 0
+        slow(1).copyto(sums)
+        assert results.asnumpy().tolist() == [value] * 4
+        assert before.asnumpy().tolist() == [{5: 17, 7: 16}[value]] * 4
+
+
+def test_an_operator_that_holds_an_array_of_a_step_does_not_wait_for_another() -> None:
+    """They are one to the engine: the wait would never end."""
+    first, second = nd.ones((4,), ctx=gpu(0)), nd.ones((4,), ctx=gpu(0))
+
+    class Reads(CustomOp):
+        def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+            self.assign(out_data[0], req[0], in_data[0] + float(second.asnumpy()[0]))
+
+    @register("_captured_reads")
+    class ReadsProp(CustomOpProp):
+        def list_auxiliary_states(self) -> list[str]:
+            return ["state"]
+
+        def infer_shape(self, in_shape: Any) -> Any:
+            return in_shape, in_shape, in_shape
+
+        def create_operator(self, ctx: Any, shapes: Any, dtypes: Any) -> CustomOp:
+            return Reads()
+
+    x, step = nd.ones((4,), ctx=gpu(0)), captured_step(lambda x: x * first * second)
+    read = nd.Custom(x, first, op_type="_captured_reads")
+    assert read.asnumpy().tolist() == [2] * 4
+    for _ in range(3):
+        step(x)
+    nd.waitall()
+    read = nd.Custom(x, first, op_type="_captured_reads")
+    with pytest.raises(MXNetError, match="would wait for itself"):
+        read.asnumpy()
 
 
 @pytest.mark.parametrize("by", ["trainer", "module"])
