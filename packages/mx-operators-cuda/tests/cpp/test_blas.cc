@@ -128,9 +128,11 @@ void workspaces_are_memory_of_the_pool() {
 
 int main() {
   using namespace test;
-  return run_healing({{"a library that is none", a_library_that_is_none},
+  const int failed = run_healing({{"a library that is none", a_library_that_is_none},
               {"sizes are checked", sizes_are_checked},
               {"threads multiply", threads_multiply},
               {"workspaces are memory of the pool", workspaces_are_memory_of_the_pool},
               {"a refused product is told", a_refused_product_is_told}});
+  for (const mx_context context : {kGpu, kOther}) memory()->release_all(memory().self(), context);
+  return failed;
 }
