@@ -278,9 +278,8 @@ mx_failure* Waiting::failure_of(Variable* variable) noexcept {
   // The parts of a whole had come into being when they were joined: once it was delivered a failure is none of theirs,
   // unless for it something else was skipped, that would have written who knows which.
   const Poison& poison = *used->poison;
-  if (used->parts != 0 && !completion_.failures().active(&poison) && !poison.inherited.load(std::memory_order_relaxed)) {
-    return nullptr;
-  }
+  const bool alone = !poison.inherited.load(std::memory_order_relaxed);
+  if (used->parts != 0 && alone && !completion_.failures().active(&poison)) return nullptr;
   return FailureRef(used->poison->failure).release();
 }
 

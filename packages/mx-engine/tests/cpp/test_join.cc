@@ -235,10 +235,13 @@ void reads_of_a_part() {
   const auto read = [](void*) { ++reads; };
   mx_failure* failure = nullptr;
   mx_error error{};
-  CHECK(table->read_variable_while(table.self(), b, read, nullptr, 0, nullptr, nullptr, &failure, &error) == MX_TIMEOUT);
+  const auto read_b = [&](int64_t interval, mx_go_on_fn go_on) {
+    return table->read_variable_while(table.self(), b, read, nullptr, interval, go_on, nullptr, &failure, &error);
+  };
+  CHECK(read_b(0, nullptr) == MX_TIMEOUT);
   gate.open();
   const auto go_on = [](void*) -> int32_t { return 1; };
-  CHECK(table->read_variable_while(table.self(), b, read, nullptr, 1'000'000, go_on, nullptr, &failure, &error) == MX_OK);
+  CHECK(read_b(1'000'000, go_on) == MX_OK);
   CHECK(reads == 1 && failure == nullptr);
   CHECK(table->wait_for_variable_while(table.self(), a, 1, 1'000'000, go_on, nullptr, &failure, &error) == MX_OK);
   for (mx_variable* v : {a, b}) table.remove(v);

@@ -197,20 +197,21 @@ typedef struct mx_engine_api {
 
   /* Since 1.3.  While it is on, operations on lane 0 of an accelerator are launched in the order in which they are
    * pushed, also where nothing that they use orders them; a failure is passed on by what they use alone.  Asynchronous
-   * operations, those of Python, and what is pushed inside an operation are not.  Since 1.4: with `on` = 2 the variables
-   * of all of these are noted for join_noted, in the place of former ones.  Threads: any.  Never blocks. */
+   * operations, those of Python, and what is pushed inside an operation are not.  Since 1.4: with `on` = 2 the
+   * variables of all of these are noted for join_noted, in the place of former ones.  Threads: any.  Never blocks. */
   int32_t (*keep_order)(void* self, mx_context context, int32_t on, mx_error* error);
 
   /* Since 1.4.  From now on and for good the variables are parts of one, `joint`: whatever uses one of them is ordered
    * with what uses any other, and listing several in one operation costs as much as listing one.  An operation may list
    * them as before, also one among its reads and another among its writes.  They share their version, a new one for
-   * each, and a failure: until it is delivered, or, if anything was skipped for it, until one of them is written.  `joint` may be listed in their place; it is not to be deleted: it ends
-   * with the last of them.  Variables may be joined again, with others, and `joint` with them.
-   * MX_TIMEOUT, with nothing done, while one of them is in use, or has failed.  Threads: any.  Never blocks. */
+   * each, and a failure: until it is delivered, or, if anything was skipped for it, until one of them is written.
+   * `joint` may be listed in their place; it is not to be deleted: it ends with the last of them.  Variables may be
+   * joined again, with others, and `joint` with them.  MX_TIMEOUT, with nothing done, while one of them is in use, or
+   * has failed.  Threads: any.  Never blocks. */
   int32_t (*join_variables)(void* self, mx_variable* const* variables, uint32_t n, mx_variable** joint,
                             mx_error* error);
-  /* Since 1.4.  As join_variables, of the variables and of those that were noted in the context and still exist, but for
-   * those that are to stay apart, which are in the order of their addresses. */
+  /* Since 1.4.  As join_variables, of the variables and of those that were noted in the context and still exist, but
+   * for those that are to stay apart, which are in the order of their addresses. */
   int32_t (*join_noted)(void* self, mx_context context, mx_variable* const* variables, uint32_t n,
                         mx_variable* const* apart, uint32_t n_apart, mx_variable** joint, mx_error* error);
 } mx_engine_api;
