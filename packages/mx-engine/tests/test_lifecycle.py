@@ -78,6 +78,36 @@ def test_failures_that_the_program_ends_with_are_not_told_again_at_exit(python: 
     assert news.startswith("1 failure was never observed:\n  MXNetError: another cause"), done.stderr
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        'raise MXNetError("is lost")',
+        """
+        try:
+            raise MXNetError("worker 1 is lost")
+        except MXNetError:
+            raise ValueError("the step failed") from None
+        """,
+    ],
+)
+def test_failures_that_the_end_of_the_program_does_not_show_are_told(python: Python, end: str) -> None:
+    """A part of their text is in the traceback, or an error that it leaves out has it."""
+    done = python(
+        f"""
+        import mx_engine
+        from mx_core.errors import MXNetError
+        engine = mx_engine.create(workers=2)
+        def fail():
+            raise MXNetError("worker 1 is lost")
+        engine.push(fail)
+        engine.drain(10)
+        {end}
+        """
+    )
+    assert done.returncode == 1
+    assert "mx: 1 failure was never observed:\n  MXNetError: worker 1 is lost" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("other", [False, True])
 def test_failures_that_follow_from_the_programs_own_are_not_told_at_exit(python: Python, other: bool) -> None:
     done = python(

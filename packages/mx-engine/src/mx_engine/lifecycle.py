@@ -18,6 +18,8 @@ from mx_engine.settings import integer, seconds
 
 #: Seconds that running operations get when the process ends because of Ctrl-C.
 INTERRUPTED = 1.0
+#: What stands in the description of a failure between its text and where it happened.
+_WHERE = " (in operator "
 
 
 class Keeper:
@@ -151,22 +153,22 @@ def _news(count: int, texts: list[str]) -> tuple[int, list[str]]:
     """Failures that nobody was told of, without those that follow from the program's own, or that it ends with: one
     failure may be that of many operations, such as all that wait for a lost worker."""
     told = _ended_with()
-    own = [text for text in texts if PROGRAM_FAILED not in text and not any(each in text for each in told)]
+    own = [text for text in texts if PROGRAM_FAILED not in text and text.partition(_WHERE)[0] not in told]
     return count - (len(texts) - len(own)), own
 
 
-def _ended_with() -> list[str]:
-    """The messages of the uncaught exception that ends the program, and of those that led to it."""
-    found: list[str] = []
+def _ended_with() -> set[str]:
+    """The uncaught exception that ends the program, and those that its traceback names: as failures are described."""
+    found: set[str] = set()
     waiting: list[BaseException | None] = [getattr(sys, "last_value", None)]
     seen: set[int] = set()
     while waiting:
         error = waiting.pop()
         if error is not None and id(error) not in seen:
             seen.add(id(error))
-            waiting += [error.__cause__, error.__context__]
-            if isinstance(error, MXNetError) and str(error):
-                found.append(str(error))
+            waiting += [error.__cause__, None if error.__suppress_context__ else error.__context__]
+            if isinstance(error, MXNetError):
+                found.add(f"{type(error).__name__}: {error}".partition(_WHERE)[0])
     return found
 
 
