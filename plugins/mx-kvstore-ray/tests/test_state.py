@@ -202,6 +202,29 @@ def test_a_damaged_checkpoint_is_refused(folder: Path) -> None:
     run(program)
 
 
+def test_a_later_job_loads_states(folder: Path) -> None:
+    """Also one that loads no more often than the job before, which has counted its own."""
+
+    async def program() -> None:
+        job = Job(folder)
+        await job.init("w", [1])
+        sgd = describe(mx.optimizer.create("sgd", learning_rate=-1, momentum=1))
+        await job.ask(0, "optimizer", n=1, optimizer=sgd)
+        saved = []
+        for n in (1, 2):
+            await asyncio.gather(*(job.push(rank, n, [1]) for rank in (0, 1)))
+            saved.append(await job.ask(0, "save", dump=False))
+        await job.ask(0, "load", saved[0], n=1)
+        job.later()
+        await job.ask(0, "load", saved[1], n=1)
+        assert (await job.ask(0, "save", dump=False)).tobytes() == saved[1].tobytes() != saved[0].tobytes()
+        job.kill()
+        await job.ask(0, "load", saved[0], n=1)
+        assert (await job.ask(0, "save", dump=False)).tobytes() == saved[1].tobytes(), "a repetition"
+
+    run(program)
+
+
 @pytest.mark.parametrize("end", ["ended", "lost", "fail", "restarted"])
 @pytest.mark.parametrize("policy", ["stop", "continue", "restart"])
 @pytest.mark.parametrize("checkpoint", [False, True])

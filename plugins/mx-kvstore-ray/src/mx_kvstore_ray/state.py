@@ -41,7 +41,8 @@ class State:
     interval : float
         Seconds between two checkpoints.
     job : str
-        Who takes part, where workers meet, and how it ends, is of one job. Values and optimizers outlive it.
+        Who takes part, where workers meet, what states they load, and how it ends, is of one job. Values and
+        optimizers outlive it.
 
     Raises
     ------
@@ -70,6 +71,8 @@ class State:
             self._repeat(told, data)
         if self._job != job:
             self._job, self.members, self.met, self.fault = job, Members.of(workers), 0, None
+            for store in self.stores.values():
+                store.loads = 0  # workers count them from the begin of their job
         self.checkpoint()
         self.memory.tidy()
 
