@@ -90,7 +90,7 @@ class Recorder:
         """Of the messages that have begun, where packets have nothing but heads."""
         with self.changed:
             packets = [np.frombuffer(data, np.uint8) for tag, data in self.sent if tag == HEAD]
-        return [Head.decoded(packet, at, 0) for packet in packets for at in range(0, packet.size, 72)]
+        return [Head.decoded(packet, at, 0) for packet in packets for at in range(0, packet.size, 80)]
 
     def wait_for(self, count: int) -> list[Head]:
         """The heads once there are so many."""

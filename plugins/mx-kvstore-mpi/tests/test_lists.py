@@ -55,3 +55,48 @@ def test_lists_of_small_and_large_values(start: Any, servers: str) -> None:
     job = start(LISTS, 2, "-s", servers)
     assert job.wait(150) == 0, job.text
     job.wait_for("exact", 2)
+
+
+FAILING = """
+import os
+import mx
+
+store = mx.kv.create("dist_sync")
+keys = list(range(3))
+store.init(keys, [mx.nd.zeros((4,)) for _ in keys])
+
+class Fails(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        raise ValueError("no gradient")
+
+@mx.operator.register("fails")
+class FailsProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes):
+        return Fails()
+
+gradients = [mx.nd.ones((4,)) for _ in keys]
+if store.rank == 1:
+    gradients[1] = mx.nd.Custom(gradients[1], op_type="fails")
+listed = os.environ["HOW"] == "listed"
+for turn in range(2):
+    for some in [keys] if listed else [[key] for key in keys]:
+        store.push(some, [gradients[key] for key in some])
+    outs = [mx.nd.zeros((4,)) for _ in keys]
+    for key in keys:
+        store.pull(key, out=outs[key])
+    for key, out in zip(keys, outs):
+        try:
+            print("value", turn, out.asnumpy()[0], flush=True)
+        except Exception as error:
+            print("error", error, flush=True)
+    gradients = [mx.nd.full((4,), 10.0) for _ in keys]
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["listed", "each"])
+def test_a_push_after_one_that_failed_is_not_summed_with_that_of_others(start: Any, how: str) -> None:
+    job = start(FAILING, 2, "-s", "1", HOW=how)
+    assert job.wait(150) != 0, job.text
+    assert "push 2 of worker 1 came, and push 1 has not" in job.text
+    assert "value 1 11.0" not in job.text

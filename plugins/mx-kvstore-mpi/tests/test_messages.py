@@ -19,7 +19,7 @@ from mx_kvstore_mpi.messages import HEAD, VALUES, Command, Head, encoded, encode
 _WHOLE = st.integers(0, 2**62)
 _HEADS = st.builds(
     Head, st.sampled_from(Command), _WHOLE, st.integers(-(2**31), 2**31 - 1), _WHOLE, _WHOLE,
-    st.sampled_from((DEFAULT, ROW_SPARSE, CSR)),
+    st.sampled_from((DEFAULT, ROW_SPARSE, CSR)), _WHOLE,
 )  # fmt: skip
 _TEXTS = st.none() | st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3)
 
@@ -63,7 +63,7 @@ def test_small_values_are_received_as_they_are_sent(answers: list[tuple[int, byt
 def test_a_packet_that_ends_within_a_message_is_refused() -> None:
     worker, server = Recorder(), Inbox()
     send(worker, 2, HEAD, [encoded(Head(Command.PUSH), None, np.ones(20, np.uint8))])
-    for size in (71, 72, 80):
+    for size in (79, 80, 88):
         server.put(0, [(HEAD, worker.sent[0][1][:size])])
         with pytest.raises(ProtocolError, match="rank 0 sent a message that is none"):
             list(receive(server, 0, size, lambda head, text: np.empty(head.data, np.uint8)))
@@ -72,15 +72,16 @@ def test_a_packet_that_ends_within_a_message_is_refused() -> None:
 @pytest.mark.parametrize(
     "numbers",
     [
-        [0, 0, 0, 0, 0, 0, 0, 0, 0],
-        [99, 0, 0, 0, 0, 0, 0, 0, 0],
-        [2, -1, 0, 0, 0, 0, 0, 0, 0],
-        [2, 0, 0, -1, 0, 0, 0, 0, 0],
-        [2, 0, 0, 0, 0, 3, 0, 0, 0],  # a storage type that is none
-        [2, 0, 0, 0, 0, -1, 0, 0, 0],
-        [2, 0, 0, 0, 0, 0, 1 << 25, 0, 0],
-        [2, 0, 0, 0, 0, 0, 0, 4, 0],  # half an index
-        [2, 0, 0, 0, 0, 0, 0, 0, -8],
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        [99, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        [2, -1, 0, 0, 0, 0, 0, 0, 0, 0],
+        [2, 0, 0, -1, 0, 0, 0, 0, 0, 0],
+        [2, 0, 0, 0, 0, 3, 0, 0, 0, 0],  # a storage type that is none
+        [2, 0, 0, 0, 0, -1, 0, 0, 0, 0],
+        [2, 0, 0, 0, 0, 0, 0, 1 << 25, 0, 0],
+        [2, 0, 0, 0, 0, 0, 0, 0, 4, 0],  # half an index
+        [2, 0, 0, 0, 0, 0, 0, 0, 0, -8],
+        [2, 0, 0, 0, 0, 0, -1, 0, 0, 0],
         [2, 0, 0, 0],
     ],
 )

@@ -356,6 +356,8 @@ def test_answers_of_the_first_layer_overtake_those_of_a_large_value() -> None:
         (Head(Command.PUSH, 0, 0, 0, 4, ROW_SPARSE), np.ones(4, np.float32),
          "worker 1 sent a row_sparse value of key 'k0'; servers keep dense values only"),
         (Head(Command.PUSH_ONLY, 0, 0, 0, 40), np.ones(10, np.float32), "in slices of 4 elements"),
+        (Head(Command.PUSH, 0, 0, 0, 4, push=2), np.ones(4, np.float32),
+         "key 'k0': push 2 of worker 1 came, and push 1 has not: it failed in worker 1, and what others pushed waits"),
     ],
 )  # fmt: skip
 def test_servers_refuse_what_they_do_not_expect(head: Head, data: Any, words: str) -> None:

@@ -65,6 +65,8 @@ class Head(NamedTuple):
         Elements of a slice of this value.
     storage : int
         The storage type of the value, as `mx_kvstore.storage` numbers it.
+    push : int
+        Of one that is summed with those of others: which of this worker's pushes of the key it is, from 1; or 0.
     text, indices, data : int
         Bytes of each that follow.
     """
@@ -75,6 +77,7 @@ class Head(NamedTuple):
     begin: int = 0
     step: int = 0
     storage: int = DEFAULT
+    push: int = 0
     text: int = 0
     indices: int = 0
     data: int = 0
@@ -89,8 +92,10 @@ class Head(NamedTuple):
         """
         if packet.size - at >= _NUMBERS.size:
             found = _NUMBERS.unpack_from(packet.data, at)
-            command, key, _, begin, step, storage, text, indices, data = found
-            fits = min(key, begin, step, indices, data) >= 0 and 0 <= text <= _LIMIT and indices % 8 == 0
+            command, key, _, begin, step, storage, push, text, indices, data = found
+            fits = (
+                min(key, begin, step, push, indices, data) >= 0 and 0 <= text <= _LIMIT and indices % 8 == 0
+            )
             if command in _COMMANDS and fits and (storage == DEFAULT or name_of(storage) is not None):
                 return Head._make((_COMMANDS[command], *found[1:]))
         raise _no_message(source, packet[at : at + _NUMBERS.size])
@@ -103,6 +108,8 @@ def _no_message(source: int, found: Values) -> ProtocolError:
 
 
 _NUMBERS = struct.Struct(f"{len(Head._fields)}q")
+#: bytes of a packet beside the data of a small value, at most
+OVERHEAD = _NUMBERS.size + _FILLED
 _COMMANDS = {int(command): command for command in Command}
 #: where in a head the sizes of what follows begin
 _SIZES = Head._fields.index("text")
@@ -173,10 +180,10 @@ def encoded(
     return found
 
 
-def encoded_push(number: int, priority: int, step: int, values: Values) -> list[Any]:
+def encoded_push(number: int, priority: int, step: int, push: int, values: Values) -> list[Any]:
     """The record of a push of a small value, as one slice."""
     data = values.view(np.uint8)
-    head = _NUMBERS.pack(Command.PUSH, number, priority, 0, step, DEFAULT, 0, 0, data.size)
+    head = _NUMBERS.pack(Command.PUSH, number, priority, 0, step, DEFAULT, push, 0, 0, data.size)
     return [head, data, _FILL[-data.size % _FILLED]]
 
 

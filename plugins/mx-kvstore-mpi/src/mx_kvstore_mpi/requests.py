@@ -49,6 +49,8 @@ class Request:
         Called once with None or an error.
     compression : Compression, optional
         With the `residual` of the key: codes are sent.
+    push : int
+        As in the head of a message.
     """
 
     number: int
@@ -61,6 +63,7 @@ class Request:
     text: Callable[[Part], Any] | None = None
     compression: Compression | None = None
     residual: Values | None = None
+    push: int = 0
     priority: int = 0
     unsent: int = 0
     unreceived: int = 0
@@ -296,17 +299,20 @@ class Requests:
                 line = self._rooms.setdefault((server, request.number), deque())
                 line.append((request.receive.view(np.uint8), request))
                 request.unreceived = 1
-                record += messages.encoded_push(request.number, request.priority, self.step, request.send)
+                record += messages.encoded_push(
+                    request.number, request.priority, self.step, request.push, request.send
+                )
             return messages.Encoded(record, [])
 
         def ended() -> None:
             for request in requests:
                 self._sent(request)
 
-        return Sending(sum(map(_bytes, requests)), encode, ended)
+        size = sum(_bytes(request) + messages.OVERHEAD for request in requests)
+        return Sending(size, encode, ended)
 
     def _head(self, request: Request, begin: int = 0) -> Head:
-        return Head(request.command, request.number, request.priority, begin, self.step)
+        return Head(request.command, request.number, request.priority, begin, self.step, push=request.push)
 
     def _pushes(self, comm: Any, request: Request, part: Part) -> Iterator[Sending]:
         """The slices of what is pushed of a part."""

@@ -156,6 +156,7 @@ class Server:
         if head.command is Command.PUSH:
             self._check_push(value, source)
         self._check_step(value, head, source)
+        self._check_turn(value, head, source)
         compression = self._compressions.get(value.store)
         room = value.room(source, head.begin)
         expected = room.nbytes if compression is None else 4 * compression.words(room.size)
@@ -172,6 +173,15 @@ class Server:
                 f"[KVStore] key {value.key!r}: values travel in slices of {value.step} elements for worker 0, of "
                 f"{head.step} for {self._world.job.called(source)}; MXNET_KVSTORE_SLICE_THRESHOLD must be the same "
                 "for all workers"
+            )
+
+    def _check_turn(self, value: Value, head: Head, source: int) -> None:
+        """Refuses a push after one that never came: it would be summed with another one of the others."""
+        if head.push not in (0, value.rounds + 1):
+            called = self._world.job.called(source)
+            self._refuse(
+                f"[KVStore] key {value.key!r}: push {head.push} of {called} came, and push {value.rounds + 1} has "
+                f"not: it failed in {called}, and what others pushed waits for it"
             )
 
     def _check_declared(self, value: Value, text: dict[str, Any], source: int) -> None:
@@ -347,7 +357,8 @@ def _sending(found: list[tuple[int, Values]]) -> Sending:
         parts = [messages.encoded_value(number, values, True).record for number, values in found]
         return messages.Encoded(list(itertools.chain.from_iterable(parts)), [])
 
-    return Sending(sum(values.nbytes for _, values in found), encode, _nothing)
+    size = sum(values.nbytes + messages.OVERHEAD for _, values in found)
+    return Sending(size, encode, _nothing)
 
 
 def _nothing() -> None:

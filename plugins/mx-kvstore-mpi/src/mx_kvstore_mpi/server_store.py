@@ -48,6 +48,8 @@ class ServerStore(KVStore):
         self._world = joined
         self._requests: Requests = joined.exchange
         self._numbers: dict[Any, int] = {}
+        #: of each key, how often it was pushed: one that failed here is missed by servers at the next one
+        self._pushes: dict[Any, int] = {}
         self._parts: dict[Any, list[Part]] = {}
         self._at_once = "async" in name
         self._number = self._requests.new_store()
@@ -178,6 +180,7 @@ class ServerStore(KVStore):
         count, numbers = len(group), [self._numbers[key] for key, *_ in group]
         places = [self._parts[key] for key, *_ in group]
         names = [f"the push of key {key!r}" for key, *_ in group]
+        turns = [self._next_push(key) for key, *_ in group]
         writes = [
             array for _, _, host, target in group for array in ((host,) if target is host else (host, target))
         ]
@@ -192,7 +195,9 @@ class ServerStore(KVStore):
                 sent, room = values[at], values[count + targets[at] - 1]
                 if np.may_share_memory(sent, room):
                     sent = sent.copy()
-                requests.append(Request(number, names[at], Command.PUSH, places[at], sent, room, ended))
+                requests.append(
+                    Request(number, names[at], Command.PUSH, places[at], sent, room, ended, push=turns[at])
+                )
             self._requests.ask(requests, priority)
 
         push(start, "KVStore.push", [gradient for _, gradient, _, _ in group], writes, priority)
@@ -222,7 +227,7 @@ class ServerStore(KVStore):
         self._tell_rates()
         number, places, priority = self._numbers[key], self._parts[key], self.priority
         called = f"the push of key {key!r}"
-        compression = self._compression
+        turn, compression = 0 if self._at_once else self._next_push(key), self._compression
         if compression is not None and key not in self._residuals:
             self._residuals[key] = np.zeros(host.size, np.float32)
 
@@ -231,13 +236,17 @@ class ServerStore(KVStore):
             receive = None if self._at_once else results[-1]
             if receive is not None and np.may_share_memory(values, receive):
                 values = values.copy()  # MPI may not write what it still sends
-            request = Request(number, called, command, places, values, receive, done)
+            request = Request(number, called, command, places, values, receive, done, push=turn)
             if compression is not None:
                 request.compression, request.residual = compression, self._residuals[key]
             self._requests.ask([request], priority)
 
         writes = (host,) if target is host else (host, target)
         push(start, "KVStore.push", (in_main_memory(total),), writes, priority)
+
+    def _next_push(self, key: Any) -> int:
+        self._pushes[key] = self._pushes.get(key, 0) + 1
+        return self._pushes[key]
 
     def _check_pushed(self, what: str, given: Any) -> None:
         super()._check_pushed(what, given)
