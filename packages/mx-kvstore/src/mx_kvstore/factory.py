@@ -108,6 +108,6 @@ def _chosen(wanted: str, engine: str | None, registry: Any) -> str:
         setting = "engine" if engine else "MX_KVSTORE_ENGINE"
         what = f"{setting}: expected one of {', '.join(offered) or 'none'}, got {asked!r}"
         if not asked:
-            what = f"{', '.join(offered)} have one; choose by engine= or MX_KVSTORE_ENGINE"
+            what = f"{', '.join(offered)} have one; choose by engine= or MX_KVSTORE_ENGINE, or use mx launch"
         raise ArgumentError(f"[kvstore.create] {wanted!r}: {what}")
     return f"{wanted}@{asked}"

@@ -25,6 +25,8 @@ from mx_kvstore_mpi.settings import TIMEOUT
 
 #: seconds between two ways to end a process
 _GRACE = 3.0
+#: how long the exit status of a process is waited for whose connection has ended, in seconds
+_STATUS = 6.0
 
 
 @dataclass
@@ -111,7 +113,7 @@ class Launch:
         """How a process ended: its exit status comes a moment after the end of its connection."""
         if number >= len(self._processes):
             return None
-        status = self._processes[number].ended(2.0)
+        status = self._processes[number].ended(_STATUS)
         return None if status is None else described(status)
 
     def _start(self) -> None:
@@ -176,7 +178,7 @@ class Launch:
         reason = next(iter(self._hub.reasons), "")
         if reason:
             _say(reason.removeprefix("[KVStore] "))
-        if not reason.startswith(f"{called} "):
+        if not (reason.startswith(f"{called} ") and described(status) in reason):
             _say(f"{called} (process {self._processes[first].pid}) {described(status)}")
         return 128 - status if status < 0 else status
 
@@ -240,7 +242,12 @@ def _pairs(context: click.Context, parameter: click.Parameter, value: tuple[str,
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option("-n", "--num-workers", type=click.IntRange(1), required=True, help="Workers to start.")
 @click.option(
-    "-s", "--num-servers", type=click.IntRange(0), default=0, help="Parameter servers; 0: workers alone."
+    "-s",
+    "--num-servers",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Parameter servers; 0: workers alone.",
 )
 @click.option(
     "-H", "--hostfile", "--hosts", "hosts", callback=_hosts, help="Machines: a,b,c or a file, by ssh."
@@ -254,7 +261,13 @@ def _pairs(context: click.Context, parameter: click.Parameter, value: tuple[str,
 )
 @click.option("--launcher", type=click.Choice(["local", "ssh"]), help="As MXNet's; ssh needs -H.")
 @click.option("--p3", is_flag=True, help="As MXNet's: values travel to servers in small slices.")
-@click.option("--env", "environment", multiple=True, callback=_pairs, help="NAME=VALUE for all processes.")
+@click.option(
+    "--env",
+    "environment",
+    multiple=True,
+    callback=_pairs,
+    help="NAME=VALUE for all processes; as often as needed.",
+)
 @click.option(
     "--deadline",
     type=click.FloatRange(0.1),

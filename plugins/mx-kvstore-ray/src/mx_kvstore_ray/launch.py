@@ -333,12 +333,32 @@ def _pairs(context: click.Context, parameter: click.Parameter, value: tuple[str,
 @click.option("--engine", type=Engine("launch", "ray"), default="ray", help="What moves the bytes.")
 @click.option("--address", help="host:port of a Ray cluster that runs; by default one is started here.")
 @click.option("--folder", type=click.Path(file_okay=False), help="Where servers keep checkpoints.")
-@click.option("--on-loss", type=click.Choice(POLICIES), help="What is done when a worker is lost.")
-@click.option("--max-restarts", type=click.IntRange(0), default=3, help="How often a worker is started anew.")
-@click.option("--env", "environment", multiple=True, callback=_pairs, help="NAME=VALUE for all workers.")
+@click.option(
+    "--on-loss",
+    type=click.Choice(POLICIES),
+    help="What is done when a worker is lost; by default as MX_KVSTORE_RAY_ON_LOSS says, or stop.",
+)
+@click.option(
+    "--max-restarts",
+    type=click.IntRange(0),
+    default=3,
+    show_default=True,
+    help="How often a worker is started anew.",
+)
+@click.option(
+    "--env",
+    "environment",
+    multiple=True,
+    callback=_pairs,
+    help="NAME=VALUE for all workers; as often as needed.",
+)
 @click.option("--deadline", type=click.FloatRange(0.1), help="Seconds that a process waits for another.")
 @click.option(
-    "--grace", type=click.FloatRange(0.0), default=10.0, help="Seconds for the others when one is lost."
+    "--grace",
+    type=click.FloatRange(0.0),
+    default=10.0,
+    show_default=True,
+    help="Seconds for the others when one is lost.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 def launch(
