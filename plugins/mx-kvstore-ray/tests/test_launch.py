@@ -241,7 +241,7 @@ class Ended:
     @staticmethod
     def init(**told: Any) -> None:
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)  # to this thread, whatever others there are
         time.sleep(10.0)
 
 
@@ -261,7 +261,7 @@ class Interrupted:
     @staticmethod
     def init(**told: Any) -> None:
         try:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
             time.sleep(10.0)
         except BaseException as error:
             raise SystemError("returned a result with an exception set") from error
@@ -271,7 +271,13 @@ def test_ctrl_c_inside_native_code_of_ray_is_told_as_one(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "ray", Interrupted)
     for name in ("RAY_AUTH_TOKEN_PATH", *_OWN):
         monkeypatch.setenv(name, "")
-    done = CliRunner().invoke(launch, ["-n", "1", "true"])
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # who runs the tests may have it ignored
+    try:
+        done = CliRunner().invoke(launch, ["-n", "1", "true"])
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert done.exit_code == 128 + signal.SIGINT and "stopped by SIGINT" in done.output, done.output
 
 
