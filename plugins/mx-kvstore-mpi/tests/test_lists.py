@@ -75,7 +75,7 @@ class FailsProp(mx.operator.CustomOpProp):
         return Fails()
 
 gradients = [mx.nd.ones((4,)) for _ in keys]
-if store.rank == 1:
+if store.rank == 1 or os.environ["WHERE"] == "all":
     gradients[1] = mx.nd.Custom(gradients[1], op_type="fails")
 listed = os.environ["HOW"] == "listed"
 for turn in range(2):
@@ -96,7 +96,15 @@ for turn in range(2):
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["listed", "each"])
 def test_a_push_after_one_that_failed_is_not_summed_with_that_of_others(start: Any, how: str) -> None:
-    job = start(FAILING, 2, "-s", "1", HOW=how)
+    job = start(FAILING, 2, "-s", "1", HOW=how, WHERE="one")
     assert job.wait(150) != 0, job.text
     assert "push 2 of worker 1 came, and push 1 has not" in job.text
     assert "value 1 11.0" not in job.text
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workers", [1, 2])
+def test_after_a_push_that_failed_in_all_workers_the_job_goes_on(start: Any, workers: int) -> None:
+    job = start(FAILING, workers, "-s", "1", HOW="listed", WHERE="all")
+    assert job.wait(150) == 0, job.text
+    job.wait_for(f"value 1 {10 * workers}.0", 3 * workers)

@@ -19,6 +19,7 @@ from mx_core import dtypes
 from mx_core.errors import MXNetError
 from mx_kvstore.compression import Compression
 from mx_kvstore.storage import ROW_SPARSE
+from mx_kvstore_mpi import server
 from mx_kvstore_mpi.errors import ProtocolError
 from mx_kvstore_mpi.faults import Fault
 from mx_kvstore_mpi.job import Job
@@ -251,7 +252,8 @@ class Serving:
         self.told: list[str] = []
         self.comm = Inbox()
         self.job = Job(2, 1)
-        member = SimpleNamespace(left=set(), refuse=self.told.append)
+        self.said: list[str] = []
+        member = SimpleNamespace(left=set(), refuse=self.told.append, say=self.said.append)
         self._joined: Any = SimpleNamespace(job=self.job, fault=Fault(), membership=member, rank=0)
         self.server = Server(self._joined)
 
@@ -324,6 +326,27 @@ def test_each_slice_is_answered_once_all_workers_have_pushed_it() -> None:
     assert found == [*(first + 0.5), *(2 * first)]
 
 
+def test_a_server_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "LATE", 0.05)
+    serving = Serving()
+    serving.comm.taking = True
+    serving.start({0: 2, 1: 2, 2: 2})
+    serving.push(0, 0, np.ones(2), 0)
+    serving.push(1, 1, np.ones(2), 0)
+    serving.push(1, 2, np.ones(2), 0)
+    text = {"store": 0, "key": "later", "whole": [2], "dtype": dtypes.code("float32")}
+    serving.put(1, Head(Command.PULL, 3, 0, 0, STEP), text)
+    serving.serve(lambda: len(serving.said) == 1)
+    first = "push 1 of key 'k1', push 1 of key 'k2', the first value of key 'later'"
+    assert serving.said == [f"waits for worker 0: {first}, and for worker 1: push 1 of key 'k0'"]
+    serving.push(1, 0, np.ones(2), 0)
+    for key in (1, 2):
+        serving.push(0, key, np.ones(2), 0)
+    serving.server._stopping.clear()
+    serving.serve(lambda: len(serving.said) == 3)
+    assert serving.said[1:] == ["serves", "waits for worker 0: the first value of key 'later'"]
+
+
 def test_answers_of_the_first_layer_overtake_those_of_a_large_value() -> None:
     serving = Serving()
     serving.start({0: 2, 7: 20})
@@ -356,8 +379,6 @@ def test_answers_of_the_first_layer_overtake_those_of_a_large_value() -> None:
         (Head(Command.PUSH, 0, 0, 0, 4, ROW_SPARSE), np.ones(4, np.float32),
          "worker 1 sent a row_sparse value of key 'k0'; servers keep dense values only"),
         (Head(Command.PUSH_ONLY, 0, 0, 0, 40), np.ones(10, np.float32), "in slices of 4 elements"),
-        (Head(Command.PUSH, 0, 0, 0, 4, push=2), np.ones(4, np.float32),
-         "key 'k0': push 2 of worker 1 came, and push 1 has not: it failed in worker 1, and what others pushed waits"),
     ],
 )  # fmt: skip
 def test_servers_refuse_what_they_do_not_expect(head: Head, data: Any, words: str) -> None:
@@ -366,6 +387,41 @@ def test_servers_refuse_what_they_do_not_expect(head: Head, data: Any, words: st
     serving.put(1, head, None, data)
     with pytest.raises(ProtocolError, match=words):
         serving.serve(lambda: False)
+
+
+def numbered(serving: Serving, source: int, push: int, value: float) -> None:
+    """Pushes both slices of a value of 6 elements."""
+    for begin, size in ((0, 4), (4, 2)):
+        data = np.full(size, value, np.float32)
+        serving.put(source, Head(Command.PUSH, 0, 0, begin, STEP, push=push), None, data)
+
+
+@pytest.mark.parametrize("pushes", [(1, 2), (2, 1)])
+def test_a_push_is_not_summed_with_another_one_of_others(pushes: tuple[int, int]) -> None:
+    serving = Serving()
+    serving.start({0: 6})
+    for source, push in enumerate(pushes):
+        numbered(serving, source, push, 1.0)
+    late, early = pushes.index(2), pushes.index(1)
+    words = (
+        f"key 'k0': push 2 of worker {late} came, and push 1 has not: it failed there, and what worker {early} pushed "
+        "waits for it"
+    )
+    with pytest.raises(ProtocolError, match=words):
+        serving.serve(lambda: False)
+    assert len(serving.told) == 1, "all processes are told"
+
+
+def test_a_push_that_failed_in_all_workers_is_missed_by_none() -> None:
+    serving = Serving()
+    serving.comm.taking = True
+    serving.start({0: 6})
+    for push in (2, 3, 5):
+        for source in (0, 1):
+            numbered(serving, source, push, push + source)
+    serving.serve(lambda: len(serving.comm.answers) == 12)
+    found = [value for _, values in serving.answers(0) for value in values]
+    assert found == [*[5.0] * 6, *[7.0] * 6, *[11.0] * 6]
 
 
 @pytest.mark.parametrize("first", ["before", "after"])

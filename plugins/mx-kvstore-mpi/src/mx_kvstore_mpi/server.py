@@ -21,6 +21,7 @@ from mx_kvstore.compression import Compression
 from mx_kvstore.storage import DEFAULT, name_of
 from mx_kvstore.updater import Updater, updater_for
 from mx_kvstore_mpi import compressions, messages, settings, world
+from mx_kvstore_mpi.agreement import some
 from mx_kvstore_mpi.described import made
 from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
 from mx_kvstore_mpi.job import Job
@@ -32,6 +33,8 @@ from mx_kvstore_mpi.waiting import LATE, NEWS, Yields
 #: seconds of the shortest and the longest pause when no message comes, and messages that are looked for without one
 _SHORT, _LONG, _EAGER = 20e-6, 1e-3, 50
 _PUSHES = (Command.PUSH, Command.PUSH_ONLY)
+#: what others are told that a server does which waits for nothing
+SERVES = "serves"
 
 
 class Server:
@@ -53,6 +56,7 @@ class Server:
         self._compressions: dict[int, Compression] = {}
         self._asked: dict[int, dict[int, list[Compression]]] = {}  # of a store, by each worker in turn
         self._missed_since = 0.0
+        self._status = SERVES
         #: by worker and priority, numbers of keys and their values
         self._small: dict[tuple[int, int], list[tuple[int, Values]]] = {}
 
@@ -80,6 +84,7 @@ class Server:
         while not self._stopping.is_set() and self._world.fault.error is None:
             if (packet := messages.there(comm, HEAD)) is not None:
                 idle, pause, silent = 0, _SHORT, 0.0
+                self._say(SERVES)
                 self.inside = time.monotonic()
                 self._take(comm, *packet)
                 self.inside = 0.0
@@ -93,6 +98,7 @@ class Server:
                 silent += pause
                 if silent > LATE:
                     self._look_for_missing()
+                    self._say(self._waited_for())
                     silent = 0.0
                 busy = not all(box.empty for box in self._boxes.values())
                 pause = _SHORT if busy else min(1.5 * pause, _LONG)
@@ -114,6 +120,25 @@ class Server:
         if self._waiting and 0 in left:
             asking = {source for waiting in self._waiting.values() for source, _, _ in waiting}
             self._miss({0}, f", and {_names(self._world.job, asking)} waits: a first value")
+
+    def _waited_for(self) -> str:
+        """What the others are told: which workers have not pushed what others have, or not given a first value."""
+        missing: dict[int, list[str]] = {}
+        for value in self._values.values():
+            if value.in_round:
+                for worker in set(self._world.job.numbers("worker")).difference(value.pushed):
+                    missing.setdefault(worker, []).append(f"push {value.rounds + 1} of key {value.key!r}")
+        for number, waiting in self._waiting.items():
+            key = next((repr(declared["key"]) for _, _, declared in waiting if declared), f"number {number}")
+            missing.setdefault(0, []).append(f"the first value of key {key}")
+        called = self._world.job.called
+        found = [f"{called(worker)}: {some(missing[worker])}" for worker in sorted(missing)]
+        return f"waits for {', and for '.join(found)}" if found else SERVES
+
+    def _say(self, status: str) -> None:
+        if status != self._status and self._world.membership is not None:
+            self._status = status
+            self._world.membership.say(status)
 
     def _miss(self, numbers: set[int], what: str) -> None:
         """Has the hub tell all how workers have ended that others wait for; without it, this server does."""
@@ -176,13 +201,23 @@ class Server:
             )
 
     def _check_turn(self, value: Value, head: Head, source: int) -> None:
-        """Refuses a push after one that never came: it would be summed with another one of the others."""
-        if head.push not in (0, value.rounds + 1):
-            called = self._world.job.called(source)
-            self._refuse(
-                f"[KVStore] key {value.key!r}: push {head.push} of {called} came, and push {value.rounds + 1} has "
-                f"not: it failed in {called}, and what others pushed waits for it"
-            )
+        """Refuses a push that is not the same one as those of the others, because one before it failed and never came.
+
+        A push that failed in all workers is missed by none.
+        """
+        if not head.push:
+            return
+        if not value.in_round:
+            value.turn = head.push
+        if head.push == value.turn:
+            return
+        job, later = self._world.job, head.push > value.turn
+        mine, theirs = job.called(source), _names(job, value.pushed)
+        ahead, behind = (mine, theirs) if later else (theirs, mine)
+        self._refuse(
+            f"[KVStore] key {value.key!r}: push {max(head.push, value.turn)} of {ahead} came, and push "
+            f"{min(head.push, value.turn)} has not: it failed there, and what {behind} pushed waits for it"
+        )
 
     def _check_declared(self, value: Value, text: dict[str, Any], source: int) -> None:
         """Refuses a first value of another shape or type than that of worker 0, or of another key."""
@@ -371,7 +406,7 @@ def serve(place: settings.Place) -> int:
     joined = world.World(place, make)
     assert joined.membership is not None
     try:
-        joined.membership.leave(float("inf"), "serves")  # it ends when the last worker does
+        joined.membership.leave(float("inf"), SERVES)  # it ends when the last worker does
         error = joined.fault.error
         if error is not None:
             print(f"mx: {error}", file=sys.stderr, flush=True)

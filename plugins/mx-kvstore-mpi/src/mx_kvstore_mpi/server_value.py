@@ -64,6 +64,8 @@ class Value:
         self._common = [0] * slice_count(stored.size, step)
         #: pushes that all workers of a round have made
         self.rounds = 0
+        #: which push of each worker this round sums, as the first that came says
+        self.turn = 0
         self._free: dict[int, Values] = {}
         self._merged: tuple[Values, NDArray] | None = None
 
