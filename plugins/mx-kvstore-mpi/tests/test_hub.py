@@ -17,14 +17,14 @@ from collections.abc import Iterator
 import pytest
 
 from mx_core.errors import MXNetError
-from mx_kvstore_mpi import _native
+from mx_kvstore_mpi import _native, membership
 from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
 from mx_kvstore_mpi.faults import Fault
 from mx_kvstore_mpi.hub import Hub
 from mx_kvstore_mpi.job import Job
 from mx_kvstore_mpi.membership import Membership
 from mx_kvstore_mpi.pmi import Meeting
-from mx_kvstore_mpi.protocol import LIMIT, connect
+from mx_kvstore_mpi.protocol import LIMIT, Channel, accept, connect
 from mx_kvstore_mpi.settings import Place
 
 
@@ -99,6 +99,60 @@ def test_silence_is_a_loss(hub: Hub) -> None:
     until(lambda: joined[0].fault.error is not None)
     with pytest.raises(PeerLostError, match="worker 1 .* has given no sign of life for 2 s"):
         joined[0].fault.check()
+    for member in joined:
+        member.close()
+
+
+def test_a_hub_that_takes_nothing_has_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system says once that it gave a connection up: here to who sends, and to who reads only that it ended."""
+    monkeypatch.setattr(membership, "SILENCE", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        channels: list[Channel] = []
+
+        def serve() -> None:
+            channel = accept(listener.accept()[0], "secret")
+            channel.receive()
+            channel.send({"start": 0, "workers": 1, "servers": 0, "job": "test", "generation": 1, "hosts": 1})
+            while (channel.receive() or {}).get("status") != "computes":
+                pass
+            channels.append(channel)
+
+        threading.Thread(target=serve).start()
+        member = Membership(Place(listener.getsockname(), "secret", "worker"), 10.0)
+        until(lambda: channels)
+        receive = member._channel.receive
+
+        def late() -> dict[str, object] | None:
+            time.sleep(1.0)
+            return receive()
+
+        monkeypatch.setattr(member._channel, "receive", late)
+        with pytest.raises(OSError, match="timed out"):
+            while True:
+                member._send({"status": "x" * 1000})
+        channels[0].close()
+        until(lambda: member.fault.error is not None)
+        assert "connection to the launcher of the job broke: " in str(member.fault.error)
+        assert "timed out" in str(member.fault.error)
+        member.close()
+
+
+def test_a_hub_that_ends_is_told_as_one(hub: Hub) -> None:
+    joined = members(hub, "worker", "worker", "server")
+    hub.close()
+    for member in joined:
+        until(lambda member=member: member.fault.error is not None)
+        assert "the launcher of the job has ended" in str(member.fault.error)
+        member.close()
+
+
+def test_what_a_process_waited_for_until_its_deadline_is_a_reason(hub: Hub) -> None:
+    joined = members(hub, "worker", "worker", "server")
+    joined[1].give_up("[KVStore] waited 3 s: the push of key 'a'")
+    until(lambda: hub.reasons)
+    assert hub.reasons == ["worker 1: waited 3 s: the push of key 'a'"]
+    assert joined[0].fault.error is None and not hub.losses, "the others need not end"
     for member in joined:
         member.close()
 

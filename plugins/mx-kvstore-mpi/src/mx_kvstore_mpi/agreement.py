@@ -23,7 +23,7 @@ Told = tuple[str, ...]
 _COUNT = "keys initialised: "
 #: what is said of a key that a worker has initialised
 _MADE = "initialised"
-#: keys that a message lists
+#: keys, or other texts, that a message lists
 _MOST = 4
 #: attributes of optimizers that are compared otherwise, or say nothing of numbers
 _LEFT = {"param_dict", "sym_info"}
@@ -39,10 +39,14 @@ def of_keys(count: int) -> str:
     return f"{_COUNT}{count}"
 
 
+def some(texts: Sequence[str]) -> str:
+    """Texts in a message, the first of many."""
+    return ", ".join(texts[:_MOST]) + (f" and {len(texts) - _MOST} more" if len(texts) > _MOST else "")
+
+
 def listed(keys: Sequence[str]) -> str:
     """Keys in a message, the first of many."""
-    more = f" and {len(keys) - _MOST} more" if len(keys) > _MOST else ""
-    return ", ".join(f"key {key}" for key in keys[:_MOST]) + more
+    return some([f"key {key}" for key in keys])
 
 
 def _named(told: Told, keys: Sequence[str]) -> tuple[Told, list[str] | None]:

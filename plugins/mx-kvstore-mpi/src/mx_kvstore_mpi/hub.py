@@ -33,6 +33,8 @@ _ENDED = "has ended"
 _STRANGERS = 64
 #: seconds after which a listener that cannot accept, as there are too many open files, tries again
 _AGAIN = 0.1
+#: characters of a status
+_STATUS = 400
 #: bytes of the statuses that an answer has room for
 _ROOM = LIMIT - 1000
 
@@ -97,7 +99,8 @@ class Hub:
         self._all_gone = threading.Event()
         #: what happened to processes that were lost, in order
         self.losses: list[str] = []
-        #: why others had to end, in order: what a process found wrong, or how one ended that was still needed
+        #: why others had to end, in order: what a process found wrong, what it waited for until its deadline, or how
+        #: one ended that was still needed
         self.reasons: list[str] = []
         self._ends: dict[int, None] = {}
         self._listener = socket.create_server(address, backlog=max(16, 2 * job.size))
@@ -244,11 +247,13 @@ class Hub:
             if message is None:
                 return None if self._finishing or self._closed.is_set() else _ENDED
             if "status" in message:
-                member.status, member.since = str(message["status"])[:200], time.monotonic()
+                member.status, member.since = str(message["status"])[:_STATUS], time.monotonic()
             if "leaving" in message:
                 self._leave(member)
             if "wrong" in message:
                 self._refuse(str(message["wrong"])[:4000])
+            if "gave up" in message:
+                self._give_up(member, str(message["gave up"])[:4000])
             if "misses" in message:
                 self._miss(message["misses"], str(message.get("what"))[:2000])
             if "ask" in message:
@@ -313,6 +318,11 @@ class Hub:
             self._missed.update((each.number, what) for each in missing)
         for member in missing:
             member.tell({"go": True, "generation": self.job.generation})
+
+    def _give_up(self, member: _Member, text: str) -> None:
+        """A process has waited until its deadline."""
+        with self._lock:
+            self.reasons.append(f"{self.job.called(member.number)}: {text.removeprefix('[KVStore] ')}")
 
     def _refuse(self, text: str) -> None:
         """A process has found that others contradict each other: all are told."""

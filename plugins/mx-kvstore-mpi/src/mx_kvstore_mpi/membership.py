@@ -149,12 +149,18 @@ class Membership:
                     self._channel.socket.settimeout(SILENCE)
                     message = self._channel.receive()
                     if message is None:
+                        self._check_sent()
                         self._lost("the launcher of the job has ended")
                         return
                     self._hear(message)
             except (OSError, ValueError, ProtocolError) as error:
                 self._lost(f"the connection to the launcher of the job broke: {error}")
                 return
+
+    def _check_sent(self) -> None:
+        """Raises what has broken the connection: the system tells it once, which may have been to who sends signs."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # then the other side has ended it
+            self._send({})
 
     def _lost(self, what: str) -> None:
         if not self._stopped and not self._finish.is_set():
@@ -189,6 +195,11 @@ class Membership:
         """Fails the job with a `ProtocolError`, in all processes."""
         with contextlib.suppress(OSError):  # then the hub's loss is the failure
             self._send({"wrong": text})
+
+    def give_up(self, text: str) -> None:
+        """Says why this process fails, which hears no more of what it waits for: the launcher tells it at the end."""
+        with contextlib.suppress(OSError):
+            self._send({"gave up": text})
 
     def miss(self, numbers: Collection[int], what: str) -> None:
         """Says that processes that have ended their programs in good order are missed: these need not stay any more.

@@ -61,6 +61,7 @@ def _schedule(place: Place) -> int:
     finally:
         if path is not None:
             path.unlink(missing_ok=True)
-    for loss in hub.losses:
-        print(f"mx: {loss}", file=sys.stderr)
+    if hub.losses:
+        for text in dict.fromkeys((*hub.reasons, *hub.losses)):  # several processes may have told the same
+            print(f"mx: {text.removeprefix('[KVStore] ')}", file=sys.stderr)
     return 1 if hub.losses else 0

@@ -102,6 +102,7 @@ class World:
         self.process = os.getpid()
         self.membership = None if place.hub is None else Membership(place, self.timeout)
         self.fault = Fault() if self.membership is None else self.membership.fault
+        self.fault.listen(self._tell_deadline)
         self.job = Job(1) if self.membership is None else self.membership.job
         self.number = 0 if self.membership is None else self.membership.number
         self.waiter = Waiter(self.fault, Peers(self.membership), self.timeout)
@@ -128,6 +129,10 @@ class World:
             if time.monotonic() > end:
                 raise PeerTimeoutError(f"[KVStore] MPI did not start within {self.timeout:g} s")
         self.fault.check()
+
+    def _tell_deadline(self, error: MXNetError) -> None:
+        if self.membership is not None and isinstance(error, PeerTimeoutError):
+            self.membership.give_up(str(error))
 
     @property
     def exchange(self) -> Any:
