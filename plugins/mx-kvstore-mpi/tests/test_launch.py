@@ -50,9 +50,19 @@ def test_without_a_launcher_there_is_no_place(monkeypatch: pytest.MonkeyPatch) -
         settings.place()
 
 
+@pytest.mark.parametrize("name", ["MX_KV_HUB", "PMI_RANK", "DMLC_ROLE"])
+def test_a_variable_that_is_empty_is_not_set(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    for each in ("MX_KV_HUB", *settings._DMLC, *settings._MPI):
+        monkeypatch.delenv(each, raising=False)
+    monkeypatch.setenv(name, "")
+    with pytest.raises(NoJobError, match="mx launch -n 2 python train.py"):
+        settings.place()
+
+
 def test_what_mxnet_s_launcher_has_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MX_KV_HUB", *settings._DMLC, *settings._MPI):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DMLC_NUM_WORKER", "")
     monkeypatch.setenv("DMLC_ROLE", "worker")
     monkeypatch.setenv("DMLC_PS_ROOT_URI", "127.0.0.1")
     with pytest.raises(SettingError, match="missing: DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER$"):
@@ -109,6 +119,29 @@ def test_other_machines_get_the_secret_by_their_input(tmp_path: Path) -> None:
 def test_wrong_arguments_are_refused(words: list[str], message: str) -> None:
     done = CliRunner().invoke(launch, words)
     assert done.exit_code == 2 and message in done.output, done.output
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "# none\n\n",
+            "the file '{}' names no machine; expected names of machines, separated by commas, or a file",
+        ),
+        (b"\xff\xfe\x00", "the file '{}' cannot be read: "),
+        (
+            None,
+            "'{}' is a folder; expected names of machines, separated by commas, or a file with one a line",
+        ),
+    ],
+)
+def test_what_is_no_file_of_machines_is_told(tmp_path: Path, text: str | bytes | None, words: str) -> None:
+    path = tmp_path if text is None else tmp_path / "hosts"
+    if text is not None:
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+    done = CliRunner().invoke(launch, ["-n", "1", "-H", str(path), "true"])
+    assert done.exit_code == 2, done.output
+    assert words.format(path) in " ".join(done.output.split()), done.output
 
 
 def test_a_file_of_machines_may_say_more_of_each(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from mx_kvstore_mpi.mpi import unlink_shared_memory_of
 from mx_kvstore_mpi.protocol import new_token
 from mx_kvstore_mpi.settings import TIMEOUT
 
+#: what -H takes
+_HOSTS = "expected names of machines, separated by commas, or a file with one a line"
 #: seconds between two ways to end a process
 _GRACE = 3.0
 #: how long the exit status of a process is waited for whose connection has ended, in seconds
@@ -209,6 +211,8 @@ def _own_address(hosts: Sequence[str]) -> str:
             probe.connect((name, 9))
             return str(probe.getsockname()[0])
     except OSError as error:
+        if os.path.isdir(name):
+            raise click.UsageError(f"-H: {name!r} is a folder; {_HOSTS}") from error
         raise click.UsageError(
             f"-H: {name!r} is neither a file nor the name of a machine that is known here: {error}"
         ) from error
@@ -218,14 +222,20 @@ def _hosts(context: click.Context, parameter: click.Parameter, value: str | None
     """Names separated by commas, or the lines of a file, as MXNet's launcher has it."""
     if value is None:
         return ()
-    text = value
-    if os.path.isfile(value):
-        with open(value) as file:
-            words = [line.split("#")[0].split() for line in file.read().splitlines()]
+    text, is_file = value, os.path.isfile(value)
+    if is_file:
+        try:
+            with open(value) as file:
+                words = [line.split("#")[0].split() for line in file.read().splitlines()]
+        except (OSError, UnicodeDecodeError) as error:
+            raise click.BadParameter(f"the file {value!r} cannot be read: {error}") from error
         text = ",".join(each[0] for each in words if each)  # what follows, such as slots=4, does not count
     names = tuple(name.strip() for name in text.split(",") if name.strip())
-    if not names or any(name.startswith("-") for name in names):
-        raise click.BadParameter(f"expected names of machines or a file with one a line, got {value!r}")
+    if is_file and not names:
+        raise click.BadParameter(f"the file {value!r} names no machine; {_HOSTS}")
+    wrong = [name for name in names if name.startswith("-")]
+    if wrong or not names:
+        raise click.BadParameter(f"{_HOSTS}, got {wrong[0] if wrong else value!r}")
     return names
 
 

@@ -139,26 +139,26 @@ def address(text: str, name: str) -> tuple[str, int]:
 
 
 def place() -> Place:
-    """What the environment says.
+    """What the environment says. A variable that is empty is one that is not set.
 
     Raises
     ------
     NoJobError    nothing: no launcher has started the process
     SettingError  it contradicts itself
     """
-    role = os.environ.get("MX_KV_ROLE", "worker")
-    if "MX_KV_HUB" in os.environ:
+    role = os.environ.get("MX_KV_ROLE") or "worker"
+    if os.environ.get("MX_KV_HUB"):
         if role not in ("worker", "server"):
             raise SettingError(f"[MX_KV_ROLE] expected worker or server, got {role!r}")
         rank = whole("MX_KV_RANK", -1, -1)
         hub = address(os.environ["MX_KV_HUB"], "MX_KV_HUB")
         return Place(hub, os.environ.get("MX_KV_TOKEN", ""), role, None if rank < 0 else rank)
-    if all(name in os.environ for name in _DMLC):
+    missing = [name for name in _DMLC if not os.environ.get(name)]
+    if not missing:
         return _of_dmlc()
-    if any(name in os.environ for name in _MPI):
+    if any(os.environ.get(name) for name in _MPI):
         return Place(None)
-    if "DMLC_ROLE" in os.environ:
-        missing = [name for name in _DMLC if name not in os.environ]
+    if os.environ.get("DMLC_ROLE"):
         raise SettingError(
             f"[DMLC_ROLE] MXNet's launcher, which sets it, also sets {', '.join(_DMLC[1:])}; missing: "
             f"{', '.join(missing)}"
