@@ -230,7 +230,11 @@ except mx.MXNetError as error:
     ("servers", "new", "more"),
     [
         ("0", "the first value of key 'b'", ""),
-        ("1", "the first call after init of key 'b'", "; server 0 serves"),
+        (
+            "1",
+            "the first call after init of key 'b'",
+            "; server 0 (?:serves|waits for worker 1: push 2 of key 'a')",
+        ),
     ],
 )
 def test_a_key_that_one_worker_adds_later_is_told_before_the_deadline(
@@ -243,6 +247,81 @@ def test_a_key_that_one_worker_adds_later_is_told_before_the_deadline(
     job.wait_for(rf"worker 1\] WARNING waits for \d+ s: {new} \(worker 0 waits: {old}{more}\)", 1, 10.0)
     job.wait_for(r"refused \d PeerTimeoutError .*\(worker \d waits: the ", 1, 40.0)
     job.wait(40)
+
+
+OTHER_KEYS = """
+import logging
+import mx
+import mx_kvstore_mpi.waiting
+
+logging.basicConfig(format="%(levelname)s %(message)s")
+mx_kvstore_mpi.waiting.WARN = 6.0
+store = mx.kv.create("dist_sync")
+store.init(["a", "b", "c"], [mx.nd.zeros((4,))] * 3)
+out = mx.nd.zeros((4,))
+store.pushpull("c", mx.nd.ones((4,)), out=out)
+out.wait_to_read()
+store.pushpull("ab"[store.rank], mx.nd.ones((4,)), out=out)
+out.wait_to_read()
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("servers", ["0", "1"])
+def test_keys_of_which_each_worker_pushes_another_one_are_told_early_and_last(
+    start: Any, servers: str
+) -> None:
+    job = start(OTHER_KEYS, 2, "-s", servers, "--deadline", "10")
+    assert job.wait() == 1, job.text
+    server = (
+        r"; server 0 waits for worker 0: push 1 of key 'b', and for worker 1: push 1 of key 'a'"
+        if int(servers)
+        else ""
+    )
+    other = rf"worker 1 waits: the push of key 'b'{server}"
+    job.wait_for(rf"worker 0\] WARNING waits for \d+ s: the push of key 'a' \({other}\)")
+    wait = rf"the push of key '(?:a|b)'.*\(worker (?:0|1) waits: the push of key '(?:a|b)'{server}\)"
+    job.wait_for(rf"mx launch: worker \d: waited 10 s: {wait}")
+
+
+THREADS = """
+import os, threading, time
+import mx
+
+store = mx.kv.create("dist_sync")
+old, new, seen = mx.nd.zeros((4,)), mx.nd.zeros((4,)), mx.nd.zeros((4,))
+store.init("old", old)
+store.pushpull("old", mx.nd.ones((4,)), out=old)
+old.wait_to_read()
+store.init("new", new)
+others = __file__ + ".seen"
+if store.rank == 0:
+    thread = threading.Thread(target=lambda: store.pushpull("new", mx.nd.ones((4,)), out=new))
+    thread.start()
+    time.sleep(0.5)  # it waits for worker 1
+    store.pull("old", out=seen)
+    assert (seen.asnumpy() == 2).all(), seen
+    open(others, "w").close()
+    store.pushpull("old", mx.nd.ones((4,)), out=old)
+    thread.join()
+else:
+    while not os.path.exists(others):
+        time.sleep(0.01)
+    store.pushpull("old", mx.nd.ones((4,)), out=old)
+    old.wait_to_read()
+    store.pushpull("new", mx.nd.ones((4,)), out=new)
+assert (old.asnumpy() == 2).all() and (new.asnumpy() == 2).all(), (old, new)
+print("summed", store.rank)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("servers", ["0", "1"])
+def test_other_threads_pull_and_push_while_new_keys_are_compared(start: Any, servers: str) -> None:
+    """What a pull gives may be what the other worker waits for, and so may a push of another key."""
+    job = start(THREADS, 2, "-s", servers, "--deadline", "15")
+    assert job.wait() == 0, job.text
+    job.wait_for(r"summed (\d)", 2)
 
 
 def test_of_many_keys_a_message_lists_the_first() -> None:

@@ -12,10 +12,11 @@ import numpy as np
 
 from mx_core.errors import ArgumentError, FileFormatError, MXNetError
 from mx_core.files import atomic_write, read_bytes
+from mx_core.forks import ForkSafeLock
 from mx_kvstore import KVStore
 from mx_kvstore.arrays import Values, check_compressed, in_main_memory, push
 from mx_kvstore.compression import Compression
-from mx_kvstore.keys import Given
+from mx_kvstore.keys import Given, pairs
 from mx_kvstore.reduction import alike
 from mx_kvstore_mpi import settings, world
 from mx_kvstore_mpi.agreement import Told, of_optimizer, rates
@@ -48,13 +49,15 @@ class ServerStore(KVStore):
         self._world = joined
         self._requests: Requests = joined.exchange
         self._numbers: dict[Any, int] = {}
-        #: of each key, how often it was pushed: one that failed here is missed by servers at the next one
+        #: of each key, how often it was pushed, failures included: servers sum pushes of one number only
         self._pushes: dict[Any, int] = {}
         self._parts: dict[Any, list[Part]] = {}
         self._at_once = "async" in name
         self._number = self._requests.new_store()
         #: how many keys the workers have compared
         self._compared = 0
+        #: of what is agreed on before a push; it is taken without the other one, or before it
+        self._agreeing = ForkSafeLock()
         self._compression: Compression | None = None
         self._residuals: dict[Any, Values] = {}
         #: what the servers have a copy of, and its rates there
@@ -93,10 +96,45 @@ class ServerStore(KVStore):
 
     def _compare_keys(self) -> None:
         """Waits until every worker has the same keys, if there are new ones."""
-        keys = self._requests.keys
-        if self._compared < keys:
-            self._requests.meet("the first call after init", new=self._compared)
-            self._compared = keys
+        with self._agreeing:
+            keys = self._requests.keys
+            if self._compared < keys:
+                self._requests.meet("the first call after init", new=self._compared)
+                self._compared = keys
+
+    # ---- pushes ----
+
+    def push(self, key: Any, value: Any, priority: int = 0) -> None:
+        """As the base; the first push of a new key waits until every worker has come to one."""
+        self._agree("push", key, value)
+        super().push(key, value, priority)
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """As the base; waits as `push`."""
+        self._agree("pushpull", key, value)
+        super().pushpull(key, value, out, priority)
+
+    def sum(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """As the base; waits as `push`."""
+        self._agree("sum", key, value)
+        super().sum(key, value, out, priority)
+
+    def _agree(self, what: str, key: Any, value: Any) -> None:
+        """Waits for other processes where a push needs it.
+
+        That is before the store's lock is taken: other threads push other keys and pull meanwhile.
+        """
+        new = not self._at_once and self._compared < self._requests.keys  # else other workers need not push
+        if not new and not self._rates_changed():
+            return
+        self._check()
+        given = pairs(key, value, "value")
+        with self._lock:
+            self._check_pushed(what, given)  # what is wrong is told at once
+        if new and any(self._numbers[name] >= self._compared for name, _ in given):
+            self._compare_keys()
+        if self._rates_changed():
+            self._tell_rates()
 
     # ---- values ----
 
@@ -176,7 +214,6 @@ class ServerStore(KVStore):
         if not group:
             return
         self._check()
-        self._tell_rates()
         count, numbers = len(group), [self._numbers[key] for key, *_ in group]
         places = [self._parts[key] for key, *_ in group]
         names = [f"the push of key {key!r}" for key, *_ in group]
@@ -224,7 +261,6 @@ class ServerStore(KVStore):
     def _exchange(self, key: Any, total: NDArray, host: NDArray, target: NDArray) -> None:
         """Pushes, and has the answer written to `target`; the next push of the key waits for `host`."""
         self._check()
-        self._tell_rates()
         number, places, priority = self._numbers[key], self._parts[key], self.priority
         called = f"the push of key {key!r}"
         turn, compression = 0 if self._at_once else self._next_push(key), self._compression
@@ -250,8 +286,6 @@ class ServerStore(KVStore):
 
     def _check_pushed(self, what: str, given: Any) -> None:
         super()._check_pushed(what, given)
-        if not self._at_once:  # else other workers need not push
-            self._compare_keys()
         for key, _ in given:
             if self._at_once and self._updater is None:
                 raise MXNetError(
@@ -260,13 +294,18 @@ class ServerStore(KVStore):
             if self._compression is not None:
                 check_compressed(key, self._values[key])
 
+    def _rates_changed(self) -> bool:
+        """Whether the servers have other rates than the optimizer, whose worker has to tell them: worker 0."""
+        return self.rank == 0 and rates(self._optimizer) != self._rates
+
     def _tell_rates(self) -> None:
-        """Tells the servers of rates of worker 0's optimizer that have changed, such as by `set_learning_rate`."""
-        found = rates(self._optimizer)
-        if self.rank == 0 and found != self._rates:
-            self._settle()  # what was pushed before is updated with the rates of then
-            self._command(Command.RATES, {"rates": found})
-            self._rates = found
+        """Tells the servers of rates that have changed, such as by `set_learning_rate`."""
+        with self._agreeing:
+            if self._rates_changed():
+                found = rates(self._optimizer)
+                self._settle()  # what was pushed before is updated with the rates of then
+                self._command(Command.RATES, {"rates": found})
+                self._rates = found
 
     def _pull(self, wanted: Given, priority: int) -> None:
         """As the base; what may have changed on the servers, or went to a caller alone, is asked for before."""
