@@ -127,7 +127,9 @@ class Server:
         for value in self._values.values():
             if value.in_round:
                 for worker in set(self._world.job.numbers("worker")).difference(value.pushed):
-                    missing.setdefault(worker, []).append(f"push {value.rounds + 1} of key {value.key!r}")
+                    missing.setdefault(worker, []).append(
+                        f"push {value.turn or value.rounds + 1} of key {value.key!r}"
+                    )
         for number, waiting in self._waiting.items():
             key = next((repr(declared["key"]) for _, _, declared in waiting if declared), f"number {number}")
             missing.setdefault(0, []).append(f"the first value of key {key}")
