@@ -447,3 +447,21 @@ def test_the_report_is_short() -> None:
     assert text.splitlines()[0] == "mx: 8 failures were never observed:"
     assert text.splitlines()[-2:] == ["  failure 4", "  and 3 more"]
     assert unobserved_text(1, ["x"]) == "mx: 1 failure was never observed:\n  x"
+
+
+def test_the_report_has_each_text_once_and_says_which_are_not_kept(python: Python) -> None:
+    assert unobserved_text(9, ["x", "y", "x"]).splitlines()[1:] == [
+        "  2 times: x", "  y", "  and 6 whose texts are not kept: they came after many others",
+    ]  # fmt: skip
+    code = """
+        import mx_engine
+        engine = mx_engine.create(workers=1)
+        variables = [engine.new_variable() for _ in range(1500)]
+        for variable in variables:
+            engine.push(lambda: {}["one"], writes=[variable])
+        """
+    done = python(code)
+    head, text, rest = done.stderr.splitlines()
+    assert head == "mx: 1500 failures were never observed:"
+    assert text.startswith("  1024 times: KeyError: 'one' (in operator ")
+    assert rest == "  and 476 whose texts are not kept: they came after many others"

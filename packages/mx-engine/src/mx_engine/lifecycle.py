@@ -7,6 +7,7 @@ import atexit
 import sys
 import threading
 import time
+from collections import Counter
 from functools import partial
 
 from mx_core.errors import EngineShutdownError, MXNetError
@@ -184,11 +185,27 @@ def unfinished_text(engine: Engine, what: str) -> str:
 
 
 def unobserved_text(count: int, texts: list[str], limit: int = 5) -> str:
-    """The message at exit about failures that no wait has raised."""
+    """The message at exit about failures that no wait has raised.
+
+    Parameters
+    ----------
+    count : int
+        Of failures, of which some may have no text.
+    texts : list of str
+    limit : int
+        Different texts that are shown.
+    """
     subject = "1 failure was" if count == 1 else f"{count} failures were"
-    lines = [f"mx: {subject} never observed:", *(f"  {text}" for text in texts[:limit])]
-    if count > limit:
-        lines.append(f"  and {count - limit} more")
+    lines = [f"mx: {subject} never observed:"]
+    found = list(Counter(texts).items())
+    lines += [f"  {f'{times} times: ' if times > 1 else ''}{text}" for text, times in found[:limit]]
+    more, unknown = sum(times for _, times in found[limit:]), count - len(texts)
+    if more:
+        lines.append(f"  and {more} more")
+    if unknown:
+        lines.append(
+            f"  {'and ' if texts else ''}{unknown} whose texts are not kept: they came after many others"
+        )
     return "\n".join(lines)
 
 
