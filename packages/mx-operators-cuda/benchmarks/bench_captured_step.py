@@ -2,11 +2,11 @@
 """What the host does for a captured step of training and for an operator, on the fake driver of the tests.
 
 A network with 161 arrays of parameters, as many as those of ResNet-50. Processor time of the thread that calls
-`step(x, label)` ten times in a row, as a training does, before it waits: Python, the engine, and this package. The
-calls of the driver are those of the stand-in: two copies of inputs, one of the table of numbers where they have
-changed, a launch of the graph, two events. A real driver takes another time for them, some microseconds for the launch
-alone. So this is no measurement of a GPU; none takes part. The stand-in measures its own part, which is printed, too:
-what is left is the part of the packages, to which that of a real driver comes.
+`step(x, label)` ten times in a row, as a training does, after one that wakes the stand-in: Python, the engine, and this
+package. The calls of the driver are those of the stand-in: two copies of inputs, one of the table of numbers where they
+have changed, a launch of the graph, two events. A real driver takes another time for them, some microseconds for the
+launch alone. So this is no measurement of a GPU; none takes part. In every other row the stand-in measures its own
+part: what is left is the part of the packages, to which that of a real driver comes.
 
 Small operators outside of steps are measured in the same way: a launch and an event each.
 """
@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from mx_core.testing.benchmark import record
 
 LAYERS, WIDTH, BATCH = 80, 4, 2
-ROWS, ROW = 20, 10  # steps
+ROWS, ROW = 40, 10  # steps
 #: microseconds of host time, of a step and of an operator
 BUDGET, OPERATOR_BUDGET = 20.0, 5.0
 
@@ -75,21 +75,25 @@ def trained(optimizer: str | None, **settings: Any) -> tuple[Spent, Spent]:
 
 
 def measured(call: Callable[[], Any]) -> Spent:
-    """Medians of calls, of which ten come in a row."""
+    """Medians of calls that come in rows of ten."""
     from mx_ndarray import waitall
 
-    seconds_of_driver = ctypes.CDLL(os.environ["MX_CUDA_DRIVER"]).fake_cuda_seconds
-    seconds_of_driver.restype = ctypes.c_double
-    spent, own = [], []
-    for _ in range(ROWS):
+    driver = ctypes.CDLL(os.environ["MX_CUDA_DRIVER"])
+    driver.fake_cuda_seconds.restype = ctypes.c_double
+    whole, of_driver = [], []
+    for row in range(2 * ROWS):
+        clocked = row % 2 == 1
+        driver.fake_cuda_clock(clocked)
+        call()
+        clock = driver.fake_cuda_seconds if clocked else time.thread_time
+        begin = clock()
         for _ in range(ROW):
-            before = seconds_of_driver()
-            begin = time.thread_time()
             call()
-            spent.append(time.thread_time() - begin)
-            own.append(spent[-1] - (seconds_of_driver() - before))
+        (of_driver if clocked else whole).append((clock() - begin) / ROW * 1e6)
         waitall()
-    return Spent(*(median(each[len(each) // 4 :]) * 1e6 for each in (spent, own)))
+    driver.fake_cuda_clock(False)
+    total = median(whole[ROWS // 4 :])
+    return Spent(total, total - median(of_driver[ROWS // 4 :]))
 
 
 def recorded(label: str, spent: Spent, budget: float, **baseline: Any) -> None:
@@ -138,7 +142,7 @@ def on_the_stand_in() -> int:
     folder = Path(tempfile.mkdtemp())
     try:
         fake_machine.build(folder)
-        env = {**os.environ, **fake_machine.environment(folder), "FAKE_CUDA_CLOCK": "1"}
+        env = {**os.environ, **fake_machine.environment(folder)}
         return subprocess.run([sys.executable, __file__], check=False, env=env).returncode
     finally:
         shutil.rmtree(folder)
