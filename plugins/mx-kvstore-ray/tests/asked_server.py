@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from mx_core import dtypes
 from mx_kvstore_ray.server import Server
+from mx_kvstore_ray.settings import ServerPlace
 
 FLOAT = dtypes.code(np.dtype("float32"), "test")
 #: of the test that runs
@@ -34,19 +36,19 @@ class Job:
     """A server and workers that ask it."""
 
     def __init__(self, folder: Path, workers: int = 2, on_loss: str = "stop", timeout: float = 30.0) -> None:
-        self.arguments = (0, workers, on_loss, str(folder), timeout, 1e9, "first")
-        self.server = Server(*self.arguments)
+        self.place = ServerPlace(0, 1, workers, on_loss, str(folder), timeout, 1e9, "first")
+        self.server = Server(self.place)
         _jobs.append(self)
         self.starts = [0] * workers
 
     def kill(self) -> None:
         """The server's process ends; the next one has its files."""
         self.server.close()
-        self.server = Server(*self.arguments)
+        self.server = Server(self.place)
 
-    def later(self, workers: int = 2) -> None:
-        """The job ends, and another one begins with its files."""
-        self.arguments = (0, workers, *self.arguments[2:-1], "later")
+    def later(self, workers: int = 2, **more: Any) -> None:
+        """The job ends, and another one begins with its files, in another place if so told."""
+        self.place = replace(self.place, workers=workers, job=f"after {self.place.job}", **more)
         self.starts = [0] * workers
         self.kill()
 

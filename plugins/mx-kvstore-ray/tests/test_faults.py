@@ -145,6 +145,8 @@ def test_the_others_stop_with_an_error_that_names_the_lost(start: Any, victim: i
     for _, at, message in heard:
         assert float(at) - killed < 15.0, job.text
         assert f"worker {victim} (process {pid}) was killed by signal 9 (SIGKILL)" in message
+    said = f"mx launch: worker {victim} (process {pid}) was killed by signal 9 (SIGKILL)\n"
+    assert job.text.count(said) == 1 and job.text.endswith(said), job.text
     job.check_nothing_is_left()
 
 

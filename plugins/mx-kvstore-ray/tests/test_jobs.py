@@ -246,6 +246,22 @@ def test_a_later_job_goes_on_from_the_files(start: Any, tmp_path: Any, workers: 
     assert found == [{f"0 {6 * workers}"}, {f"3 {21 * workers}"}]  # 1 + 2 + 3, and so on
 
 
+def test_a_later_job_with_another_optimizer_is_told_to_choose(start: Any, tmp_path: Any) -> None:
+    words, other = ("--folder", str(tmp_path / "servers")), LATER.replace("momentum=1", "momentum=0.5")
+    job = start(LATER, 2, *words)
+    assert job.wait() == 0, job.text
+    job = start(other, 2, *words)
+    assert job.wait() == 1, job.text
+    said = (
+        "sgd with momentum 1, and this one sets sgd with momentum 0.5; set the same, name another folder, or "
+    )
+    assert len(job.wait_for(rf"ProtocolError: .*{said}have mx launch --new-optimizer", 2)) == 2
+    assert len(job.wait_for(rf"\nmx launch: .*{said}")) == 1, job.text
+    job = start(other, 2, *words, "--new-optimizer")
+    assert job.wait() == 0, job.text
+    assert set(job.wait_for(r"steps (\d+ \d+)", 2)) == {"3 20"}  # 2 + 4 + 6, then 2 + 3 + 3.5
+
+
 ALONE = """
 import mx
 
@@ -281,4 +297,5 @@ def test_a_key_that_one_worker_adds_later_is_named_at_once(start: Any, case: str
     words = "push 4 of key 'a': initialised by worker 1 and not by worker 0: key 'b'; all workers must"
     assert set(job.wait_for(rf"refused (\d) \w+ .*{words}", 2, 60.0)) == {"0", "1"}
     assert job.wait() == 1, job.text
+    assert len(job.wait_for(rf"\nmx launch: {words}")) == 1, job.text
     job.check_nothing_is_left()

@@ -20,6 +20,7 @@ from click.testing import CliRunner
 pytest.importorskip("mx_kvstore_ray", reason="mx-kvstore-ray is not installed")
 
 from mx_core.errors import SettingError
+from mx_kvstore.processes import Stops
 from mx_kvstore_ray import cluster, settings
 from mx_kvstore_ray.cluster import _OWN
 from mx_kvstore_ray.errors import NoJobError
@@ -179,7 +180,7 @@ def test_a_start_that_a_slow_machine_makes_fail_is_tried_again(monkeypatch: pyte
     monkeypatch.setattr(cluster, "_SLOW", 0.0)
     for name in ("RAY_AUTH_TOKEN_PATH", *_OWN):
         monkeypatch.setenv(name, "")
-    found = cluster.Cluster(None, "job", 1, None)
+    found = cluster.Cluster(None, "job", 1, None, Stops())
     assert len(set(Slow.starts)) == 3 and len(set(Slow.tokens)) == 1
     assert [os.path.exists(folder) for folder in Slow.starts] == [False, False, True]
     assert found.address == "127.0.0.1:1"
@@ -211,7 +212,11 @@ class Empty(Slow):
         return SimpleNamespace(options=lambda **told: SimpleNamespace(remote=lambda *what: handle))
 
     @staticmethod
-    def get(answer: str, timeout: float) -> None:
+    def wait(answers: list[str], timeout: float) -> tuple[list[str], list[str]]:
+        return answers, []
+
+    @staticmethod
+    def get(answer: str) -> None:
         raise Gone(
             "The actor died because of an error raised in its creation task, ray::server-0\n  File x\nOSError: full\n"
         )
@@ -225,14 +230,6 @@ def test_a_server_that_does_not_start_is_told_with_its_cause(monkeypatch: pytest
     assert done.exit_code == 1 and "mx launch: server 0 does not start: OSError: full\n" in done.output, (
         done.output
     )
-
-
-def test_files_of_another_number_of_servers_are_refused(tmp_path: Path) -> None:
-    for server in range(2):
-        (tmp_path / f"server-{server}").mkdir()
-    done = CliRunner().invoke(launch, ["-n", "1", "-s", "3", "--folder", str(tmp_path), "true"])
-    said = f"mx launch: {tmp_path} has the files of 2 servers, and this job has 3; start it with -s 2, or name another"
-    assert done.exit_code == 1 and said in done.output, done.output
 
 
 class Ended:
@@ -284,16 +281,17 @@ def test_ctrl_c_inside_native_code_of_ray_is_told_as_one(monkeypatch: pytest.Mon
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seconds", [1.0, 3.0])
-def test_ctrl_c_while_ray_starts_ends_all(start: Any, seconds: float) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_ray_starts_ends_all(start: Any, seconds: float, number: signal.Signals) -> None:
     job = start(LOOP, 2)
     limit = time.monotonic() + 60.0
     while not job.pids() - {job.process.pid} and time.monotonic() < limit:
         time.sleep(0.05)
     time.sleep(seconds)
     job.see_folders()
-    job.process.send_signal(signal.SIGINT)
-    assert job.wait() == 128 + signal.SIGINT, job.text
-    assert "stopped by SIGINT" in job.text and "pids" not in job.text
+    job.process.send_signal(number)
+    assert job.wait() == 128 + number, job.text
+    assert f"stopped by {number.name}" in job.text and "pids" not in job.text
     job.check_nothing_is_left()
 
 

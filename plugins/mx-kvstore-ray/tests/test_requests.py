@@ -27,6 +27,7 @@ from mx_kvstore_ray.faults import Fault
 from mx_kvstore_ray.parts import parts
 from mx_kvstore_ray.requests import Request, Requests
 from mx_kvstore_ray.server import Server
+from mx_kvstore_ray.settings import ServerPlace
 
 FLOAT = dtypes.code(np.dtype("float32"), "test")
 
@@ -42,8 +43,11 @@ class Wire:
         self.losses = losses
         self.sent: list[tuple[int, str]] = []
         self._random = random.Random(seed)
-        self._arguments = [(n, workers, "stop", f"{folder}/{n}", 20.0, 1e9, "job") for n in range(servers)]
-        self._servers = [Server(*each) for each in self._arguments]
+        self._places = [
+            ServerPlace(n, servers, workers, "stop", f"{folder}/{n}", 20.0, 1e9, "job")
+            for n in range(servers)
+        ]
+        self._servers = [Server(each) for each in self._places]
         self._loop = asyncio.new_event_loop()
         self._killed = [self._loop.create_future() for _ in range(servers)]
         self._thread = threading.Thread(target=self._loop.run_forever)
@@ -70,7 +74,7 @@ class Wire:
             killed.set_result(None)
             self._killed[server] = self._loop.create_future()
             self._servers[server].close()
-            self._servers[server] = Server(*self._arguments[server])
+            self._servers[server] = Server(self._places[server])
         return found
 
     def tell(self, command: str, **told: Any) -> None:

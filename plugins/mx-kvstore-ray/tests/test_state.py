@@ -174,6 +174,131 @@ def test_a_change_that_is_not_whole_is_no_change(folder: Path, monkeypatch: pyte
     run(program)
 
 
+def test_files_of_another_number_of_servers_are_refused(folder: Path) -> None:
+    async def program() -> None:
+        job = Job(folder / "server-0")
+        await job.ask(0, "join")
+        said = f"{folder} has the files of a job with 1 servers, and this one has 3; start it with -s 1, or name another"
+        with pytest.raises(mx.MXNetError, match=said):
+            job.later(servers=3)
+        job.later(servers=1)
+
+    run(program)
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_files_of_a_start_that_was_stopped_are_no_hindrance(folder: Path, checkpoint: bool) -> None:
+    """Workers that come know that all servers are there; before, nothing of a job is lost with others."""
+
+    async def program() -> None:
+        job = Job(folder / "server-0")
+        await job.ask(None, "join")
+        job.later(servers=3)
+        await job.ask(0, "join")
+        if checkpoint:
+            job.server._state.checkpoint()
+        with pytest.raises(mx.MXNetError, match="with 3 servers, and this one has 1"):
+            job.later(servers=1)
+        job.later(servers=3)
+
+    run(program)
+
+
+SGD = mx.optimizer.SGD(learning_rate=-1, momentum=0.5)
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_later_job_with_another_optimizer_is_refused(folder: Path, checkpoint: bool) -> None:
+    async def program() -> None:
+        job = Job(folder / "server-0")
+        await job.init("w", [0])
+        await job.ask(0, "optimizer", n=1, optimizer=describe(SGD))
+        await asyncio.gather(*(job.push(rank, 1, [1]) for rank in (0, 1)))
+        if checkpoint:
+            job.server._state.checkpoint()
+        others = {
+            "sgd with momentum 0.5, and this one sets sgd with momentum 0.75": mx.optimizer.SGD(
+                momentum=0.75
+            ),
+            "sgd with momentum 0.5, .*sets adam with beta1 0.9, beta2 0.75,": mx.optimizer.Adam(beta2=0.75),
+        }
+        for said, optimizer in others.items():
+            job.later()
+            with pytest.raises(
+                RuntimeError, match=f"ProtocolError.*the files in {folder} are of a job with {said}"
+            ):
+                await job.ask(0, "optimizer", n=1, optimizer=describe(optimizer))
+            with pytest.raises(RuntimeError, match="ProtocolError.*--new-optimizer"):
+                await job.push(1, 2, [1])  # all workers hear it
+        job.later()
+        with pytest.raises(RuntimeError, match=r"push 2 of key 'w'.*sgd, and worker 1 has set no optimizer"):
+            await job.push(1, 2, [1])
+        job.later()
+        await job.ask(0, "optimizer", n=1, optimizer=describe(SGD))
+        rates = {"lr": -2.0}
+        found = await asyncio.gather(*(job.push(rank, 2, [1], rates=rates) for rank in (0, 1)))
+        assert found[0] == found[1] == 2 + (2 / 2 + 2 * 2), "the momentum goes on"
+
+    run(program)
+
+
+def test_rates_and_counts_of_a_later_job_may_be_others(folder: Path) -> None:
+    """As those of more workers, and of one that goes on."""
+
+    async def program() -> None:
+        job = Job(folder)
+        await job.ask(0, "optimizer", n=1, optimizer=describe(SGD))
+        job.later()
+        other = mx.optimizer.SGD(momentum=0.5, learning_rate=3, wd=1, rescale_grad=0.25, begin_num_update=7)
+        other._update_count(0)
+        await job.ask(0, "optimizer", n=1, optimizer=describe(other))
+
+    run(program)
+
+
+@pytest.mark.parametrize("kills", [False, True])
+def test_a_later_job_takes_another_optimizer_where_it_is_told_to(folder: Path, kills: bool) -> None:
+    async def program() -> None:
+        job, new = Job(folder), describe(mx.optimizer.SGD(learning_rate=-2))
+        await job.init("w", [0])
+        await job.ask(0, "optimizer", n=1, optimizer=describe(SGD))
+        await asyncio.gather(*(job.push(rank, 1, [1]) for rank in (0, 1)))
+        job.later(new_optimizer=True)
+        for n in (2, 3):
+            await job.ask(0, "optimizer", n=1, optimizer=new)
+            found = await asyncio.gather(*(job.push(rank, n, [1]) for rank in (0, 1)))
+            assert found[0] == found[1] == 2 + (n - 1) * 2 * 2, "without momentum"
+            if kills:
+                job.kill()
+        job.later(new_optimizer=False)
+        await job.ask(0, "optimizer", n=1, optimizer=new)
+        await job.ask(0, "optimizer", n=2, optimizer=describe(SGD))  # within a job, it may be another one
+
+    run(program)
+
+
+def test_a_later_job_sets_optimizers_in_turn_or_the_last_alone(folder: Path) -> None:
+    async def program() -> None:
+        job, optimizers = Job(folder), [describe(mx.optimizer.SGD(momentum=m)) for m in (0.25, 0.5, 0.75)]
+        for n in (1, 2):
+            await job.ask(0, "optimizer", n=n, optimizer=optimizers[n - 1])
+        job.later()
+        for n in (1, 2):
+            await job.ask(0, "optimizer", n=n, optimizer=optimizers[n - 1])
+        assert job.server._state.store(0).updater.optimizer.momentum == 0.5
+        job.later()
+        await job.ask(0, "optimizer", n=1, optimizer=optimizers[1])
+        await job.ask(0, "optimizer", n=2, optimizer=optimizers[2])
+        assert job.server._state.store(0).updater.optimizer.momentum == 0.75
+        job.later()
+        with pytest.raises(
+            RuntimeError, match="with momentum 0.75, and this one sets sgd with momentum 0.25"
+        ):
+            await job.ask(0, "optimizer", n=1, optimizer=optimizers[0])
+
+    run(program)
+
+
 def test_two_processes_never_have_the_same_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "_HELD", 0.1)
 
@@ -181,7 +306,7 @@ def test_two_processes_never_have_the_same_files(folder: Path, monkeypatch: pyte
         job = Job(folder, 1)
         await job.init("w", [1])
         with pytest.raises(mx.MXNetError, match="another process has the files"):
-            Server(*job.arguments)
+            Server(job.place)
         assert (await job.push(0, 1, [2])).tolist() == [2]
         job.kill()
         assert (await job.ask(0, "pull", key="w")).tolist() == [2]

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mx_kvstore_ray.settings import ServerPlace
+
 #: requests that an actor has under way at once; those that wait for other workers take nothing but memory
 _AT_ONCE = 1_000_000
 
@@ -14,23 +16,21 @@ def name_of(server: int) -> str:
     return f"server-{server}"
 
 
-def start(ray: Any, server: int, arguments: tuple[Any, ...]) -> Any:
+def start(ray: Any, place: ServerPlace) -> Any:
     """Has Ray start the actor of a server, and start it again whenever it is lost; its handle.
 
     Parameters
     ----------
     ray : module
-    server : int
-    arguments : tuple
-        Of `Server`.
+    place : ServerPlace
     """
     from mx_kvstore_ray.parameter_server import ParameterServer  # with NumPy, which other commands need not
 
     options = {
-        "name": name_of(server), "num_cpus": 0.01, "max_restarts": -1, "max_task_retries": 0,
+        "name": name_of(place.number), "num_cpus": 0.01, "max_restarts": -1, "max_task_retries": 0,
         "max_concurrency": _AT_ONCE,
     }  # fmt: skip
-    return ray.remote(ParameterServer).options(**options).remote(*arguments)
+    return ray.remote(ParameterServer).options(**options).remote(place)
 
 
 def retried(ray: Any) -> tuple[type[BaseException], ...]:

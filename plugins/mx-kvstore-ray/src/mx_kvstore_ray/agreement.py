@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from mx_kvstore_ray.errors import ProtocolError
 
+#: of an optimizer: what each push tells, and what its updates count
+_GOES_ON = {"lr", "wd", "rescale_grad", "begin_num_update", "num_update", "_index_update_count"}
 _MUST = "all workers must initialise the same keys in the same order"
 
 
@@ -140,6 +143,35 @@ class Optimizers:
             raise ProtocolError(
                 f"[KVStore.set_optimizer] optimizers differ: {said}; all workers must set the same"
             )
+
+
+def same(optimizer: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether one can go on where the other one has stopped: both as they were told when they were set.
+
+    Rates may differ, which each push tells, and how many updates a worker had made by itself.
+    """
+    return bool(_ordered(_lasting(optimizer)) == _ordered(_lasting(other)))
+
+
+def check_goes_on(earlier: Sequence[Mapping[str, Any]], optimizer: Mapping[str, Any], folder: Path) -> None:
+    """Compares an optimizer with those that jobs before have set from there on, the last of which is in the files.
+
+    Raises
+    ------
+    ProtocolError  it is neither the next of them nor the last; the message names it and the last
+    """
+    if not earlier or same(earlier[0], optimizer) or same(earlier[-1], optimizer):
+        return
+    theirs, mine = _lasting(earlier[-1]), _lasting(optimizer)
+    raise ProtocolError(
+        f"[KVStore.set_optimizer] the files in {folder} are of a job with {_text(theirs, mine)}, and this one sets "
+        f"{_text(mine, theirs)}; set the same, name another folder, or have mx launch --new-optimizer take the new one"
+    )
+
+
+def _lasting(optimizer: Mapping[str, Any]) -> dict[str, Any]:
+    attributes = {name: each for name, each in optimizer["attributes"].items() if name not in _GOES_ON}
+    return {**optimizer, "attributes": attributes}
 
 
 def _text(optimizer: Mapping[str, Any], other: Mapping[str, Any]) -> str:

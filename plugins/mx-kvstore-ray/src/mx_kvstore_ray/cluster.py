@@ -18,10 +18,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mx_kvstore_ray.errors import ClusterError, stop_behind
+from mx_kvstore.processes import Stopped, Stops
+from mx_kvstore_ray.errors import ClusterError
+from mx_kvstore_ray.interrupts import Interrupts
 
 _log = logging.getLogger("mx.kvstore")
 
@@ -82,13 +85,16 @@ class Cluster:
         For how many there shall be processes.
     folder : str, optional
         Where servers keep files; by default in shared memory, until the job ends.
+    stops : Stops
+        That has been entered.
 
     Raises
     ------
     ClusterError  it does not start, or cannot be reached; nothing of it is left
+    Stopped       a signal ends the start; nothing of it is left
     """
 
-    def __init__(self, address: str | None, job: str, servers: int, folder: str | None) -> None:
+    def __init__(self, address: str | None, job: str, servers: int, folder: str | None, stops: Stops) -> None:
         self._temporary: list[str] = []
         self._reaper: subprocess.Popen[bytes] | None = None
         token = secrets.token_hex(32)  # the same for all starts: this process knows one
@@ -96,21 +102,18 @@ class Cluster:
             begun = time.monotonic()
             try:
                 self.folder, own = self._prepare(folder, None if address else token)
-                self.ray = self._connect(address, job, servers, own)
+                self.ray = Interrupts(stops).call(partial(self._connect, address, job, servers, own))
                 break
-            except Exception as error:  # of any kind: Ray has none of its own for this
+            except BaseException as error:  # of any kind: Ray has none of its own for this
                 taken = time.monotonic() - begun
                 self._clear()
-                if stop := stop_behind(error):
-                    raise stop from None
+                if isinstance(error, Stopped) or not isinstance(error, Exception):
+                    raise
                 what = f"cannot be reached at {address}" if address else "did not start on this machine"
                 text = f"Ray {what}: {type(error).__name__}: {error}"
                 if not left or taken < _SLOW:
                     raise ClusterError(text) from error
                 _log.warning("%s after %.0f s; it is started again", text, taken)
-            except BaseException:  # such as a signal
-                self._clear()
-                raise
         self.address = str(self.ray.get_runtime_context().gcs_address)
 
     def _prepare(self, folder: str | None, token: str | None) -> tuple[str, str]:

@@ -29,21 +29,6 @@ class ClusterError(MXNetError):
     """A cluster of Ray does not start, or cannot be reached."""
 
 
-class Stopped(BaseException):
-    """A signal that ends the job; nothing takes it for a failure."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
-def stop_behind(error: BaseException | None) -> Stopped | None:
-    """The signal that made the error: Ray's native code turns what a handler raises into errors of its own."""
-    while error is not None and not isinstance(error, Stopped):
-        error = error.__cause__ or error.__context__
-    return error
-
-
 def in_a_line(error: BaseException) -> str:
     """The kind and text of an error of Ray, whose texts have many lines: of one in an actor's start, the last one."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -32,7 +32,7 @@ Record = tuple[dict[str, Any], Bytes]
 #: magic, CRC of all that follows but the data; number of the checkpoint, bytes of the JSON text and of data
 _MAGIC_AND_CRC, _SIZES = struct.Struct("<4sI"), struct.Struct("<QIQ")
 _HEAD = _MAGIC_AND_CRC.size + _SIZES.size
-_MAGIC = b"mxk2"
+_MAGIC = b"mxk3"
 _DRAFT = "draft.bin"
 _NOTHING = np.empty(0, np.uint8)
 #: bytes of changes that are kept before a checkpoint is due, and how many times those of the state

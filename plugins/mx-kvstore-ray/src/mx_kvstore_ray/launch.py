@@ -9,22 +9,19 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
 
 from mx_core.cli.engines import Engine
-from mx_kvstore.processes import Process, described, end
+from mx_kvstore.processes import Process, Stopped, Stops, described, end
 from mx_kvstore_ray import actors, settings
 from mx_kvstore_ray.cluster import Cluster
-from mx_kvstore_ray.errors import ClusterError, Stopped, in_a_line, stop_behind
+from mx_kvstore_ray.errors import ClusterError, in_a_line
 from mx_kvstore_ray.progress import saying
-from mx_kvstore_ray.settings import GIVEN_UP, POLICIES, Place
+from mx_kvstore_ray.settings import GIVEN_UP, POLICIES, Place, ServerPlace
 
 #: seconds between two ways to end a process, between two looks at all, and between two questions to a lost server
 _GRACE, _LOOK, _AGAIN = 3.0, 0.02, 0.2
@@ -52,6 +49,8 @@ class Plan:
         How often a worker may be started anew.
     timeout, grace : float
         Seconds that a process waits for others, and that these have to end by themselves when one is lost.
+    new_optimizer : bool
+        Whether the optimizer of the program takes the place of another one in files of an earlier job.
     """
 
     workers: int
@@ -64,34 +63,30 @@ class Plan:
     restarts: int = 3
     timeout: float = settings.TIMEOUT
     grace: float = 10.0
+    new_optimizer: bool = False
 
 
 class _Servers:
     """The servers as the launcher sees them: it tells them of lost workers until they have heard it."""
 
-    def __init__(self, plan: Plan, cluster: Cluster, job: str) -> None:
+    def __init__(self, plan: Plan, cluster: Cluster, job: str, stops: Stops) -> None:
         self._ray = cluster.ray
+        self._stops = stops
         self._retried = actors.retried(self._ray)
         interval = settings.number("MX_KVSTORE_RAY_CHECKPOINT", settings.CHECKPOINT, 0.0)
-        self._handles = [
-            actors.start(
-                self._ray,
-                server,
-                (
-                    server,
-                    plan.workers,
-                    plan.on_loss,
-                    f"{cluster.folder}/server-{server}",
-                    plan.timeout,
-                    interval,
-                    job,
-                ),
+        places = [
+            ServerPlace(
+                server, plan.servers, plan.workers, plan.on_loss, f"{cluster.folder}/server-{server}",
+                plan.timeout, interval, job, plan.new_optimizer,
             )
             for server in range(plan.servers)
-        ]
+        ]  # fmt: skip
+        self._handles = [actors.start(self._ray, place) for place in places]
         self._waiting: list[tuple[Any, Any, str, dict[str, Any], float]] = []
         #: by server, since when it has not answered
         self._failing: dict[Any, float] = {}
+        #: the failures of the job that servers had when they heard of a lost worker
+        self.faults: list[str] = []
 
     def begin(self) -> None:
         """Waits until all are there.
@@ -99,15 +94,19 @@ class _Servers:
         Raises
         ------
         ClusterError  one does not start; the message says why
+        Stopped       a signal came
         """
         answers = [handle.answer.remote("join", None, {}) for handle in self._handles]
+        limit = time.monotonic() + _BEGIN
         for server, answer in enumerate(answers):
+            while not self._ray.wait([answer], timeout=_LOOK)[0]:
+                self._stops.check()
+                if time.monotonic() > limit:
+                    raise ClusterError(f"server {server} did not start within {_BEGIN:.0f} s")
             try:
-                self._ray.get(answer, timeout=_BEGIN)
+                self._ray.get(answer)
             except self._retried as error:
                 raise ClusterError(f"server {server} does not start: {in_a_line(error)}") from error
-            except self._ray.exceptions.GetTimeoutError as error:
-                raise ClusterError(f"server {server} did not start within {_BEGIN:.0f} s") from error
 
     def tell(self, command: str, told: dict[str, Any]) -> None:
         """Sends a command to all; does not block."""
@@ -130,8 +129,10 @@ class _Servers:
                 left.append((handle, answer, command, told, 0.0))
                 continue
             try:
-                self._ray.get(answer)
+                _, found, _ = self._ray.get(answer)
                 self._failing.pop(handle, None)
+                if found.get("fault"):
+                    self.faults.append(found["fault"])
             except self._retried as error:
                 if now - self._failing.setdefault(handle, now) > GIVEN_UP:
                     raise ClusterError(
@@ -150,69 +151,64 @@ class Launch:
     Parameters
     ----------
     plan : Plan
+    stops : Stops
+        That has been entered.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, stops: Stops) -> None:
         self._plan = plan
+        self._stops = stops
         self._job = f"mx-{secrets.token_hex(4)}"
         self._processes: list[Process] = []
         self._running: dict[int, Process] = {}
         self._starts = dict.fromkeys(range(plan.workers), 0)
+        #: exit status of the first worker with which the job failed, and what became of it
         self._failed: int | None = None
+        self._what = ""
         self._well = 0
         self._servers: _Servers | None = None
 
     def run(self) -> int:
         """Starts everything and waits for its end; the exit status: 0, or that of the first worker that failed."""
-        stopped = 0
+        stopped, told = 0, ""
         cluster: Cluster | None = None
         try:
-            with _signals() as quiet:
-                try:
-                    cluster = self._cluster()
-                    self._catch(quiet)
-                    with saying("starting servers", _say, at_once=False):
-                        self._servers = _Servers(self._plan, cluster, self._job)
-                        self._servers.begin()
-                    for rank in range(self._plan.workers):
-                        self._start(rank, cluster)
-                    self._watch(cluster)
-                except (Stopped, SystemExit, SystemError) as error:
-                    # SystemExit comes of Ray's handler of SIGTERM, which it sets while it starts.
-                    stop = stop_behind(error)
-                    if stop is None and isinstance(error, SystemError):
-                        raise
-                    stopped = signal.SIGTERM if stop is None else stop.number
-                    _say(f"stopped by {signal.Signals(stopped).name}")
-                except ClusterError as error:
-                    self._failed = 1
-                    _say(str(error))
-                except OSError as error:
-                    self._failed = 127
-                    _say(f"cannot start {shlex.join(self._plan.command)}: {error}")
-                finally:
-                    for number in quiet:
-                        signal.signal(number, signal.SIG_IGN)  # nothing interrupts the end
-                    end(self._processes, _GRACE, interrupt=stopped == signal.SIGINT)
-                    for process in self._processes:
-                        process.finish_output()
-                    if cluster is not None:
-                        cluster.close()
+            cluster = self._cluster()
+            with saying("starting servers", _say, at_once=False):
+                self._servers = _Servers(self._plan, cluster, self._job, self._stops)
+                self._servers.begin()
+            for rank in range(self._plan.workers):
+                self._stops.check()
+                self._start(rank, cluster)
+            self._watch(cluster)
         except Stopped as error:
             stopped = error.number
+            _say(f"stopped by {signal.Signals(stopped).name}")
+        except ClusterError as error:
+            self._failed, told = self._failed or 1, str(error)
+        except OSError as error:
+            self._failed, told = 127, f"cannot start {shlex.join(self._plan.command)}: {error}"
+        finally:  # signals that come now are noted, and interrupt nothing
+            end(self._processes, _GRACE, interrupt=stopped == signal.SIGINT)
+            for process in self._processes:
+                process.finish_output()
+            for text in () if stopped else (*self._causes(), told):
+                if text:
+                    _say(text)
+            if cluster is not None:
+                cluster.close()
         return 128 + stopped if stopped else self._failed or 0
+
+    def _causes(self) -> tuple[str, ...]:
+        """Why the job failed, as all workers were told, and the worker that ended first; these may be the same."""
+        said = [fault.removeprefix("[KVStore] ") for fault in self._servers.faults] if self._servers else []
+        return *[fault for fault in said if fault != self._what][:1], self._what
 
     def _cluster(self) -> Cluster:
         plan = self._plan
-        _check_folder(plan)
         what = f"connecting to Ray at {plan.address}" if plan.address else "starting Ray"
         with saying(what, _say, at_once=True):
-            return Cluster(plan.address, self._job, plan.servers, plan.folder)
-
-    @staticmethod
-    def _catch(numbers: Sequence[int]) -> None:
-        for number in numbers:  # again, as Ray has set its own
-            signal.signal(number, _stop)
+            return Cluster(plan.address, self._job, plan.servers, plan.folder, self._stops)
 
     def _start(self, rank: int, cluster: Cluster) -> None:
         plan = self._plan
@@ -236,13 +232,16 @@ class Launch:
                     del self._running[rank]
                     self._ended(rank, process, status, cluster)
             self._servers.look()
-            time.sleep(_LOOK)
+            self._pause()
         limit = time.monotonic() + self._plan.grace
         while self._failed is not None and time.monotonic() < limit:
-            self._servers.look()
-            if all(process.poll() is not None for process in self._running.values()):
+            if self._servers.look() and all(process.poll() is not None for process in self._running.values()):
                 break
-            time.sleep(_LOOK)
+            self._pause()
+
+    def _pause(self) -> None:
+        self._stops.check()
+        time.sleep(_LOOK)
 
     def _ended(self, rank: int, process: Process, status: int, cluster: Cluster) -> None:
         """What the policy says of the end of a worker."""
@@ -262,53 +261,17 @@ class Launch:
             then = "stop"
         lost = {"rank": rank, "start": start, "then": then, "why": f"[KVStore] {what}"}
         self._servers.tell("lost", lost)
-        if then == "stop":
-            _say(what)
-            self._failed = 128 - status if status < 0 else status
+        while then != "stop" and not self._servers.look():  # before its pushes come
+            self._pause()
+        if then == "stop" or self._servers.faults:
+            if self._failed is None:
+                self._failed, self._what = 128 - status if status < 0 else status, what
         elif then == "restart":
             _say(f"{what}; it is started anew")
             self._starts[rank] = start + 1
-            while not self._servers.look():  # before its pushes come
-                time.sleep(_LOOK)
             self._start(rank, cluster)
         else:
             _say(f"{what}; the others go on")
-
-
-def _check_folder(plan: Plan) -> None:
-    """Refuses files of another number of servers, where they are on this machine.
-
-    Raises
-    ------
-    ClusterError
-    """
-    if plan.folder is None or plan.address is not None:
-        return
-    found = len(list(Path(plan.folder).glob("server-*")))
-    if found not in (0, plan.servers):
-        raise ClusterError(
-            f"{plan.folder} has the files of {found} servers, and this job has {plan.servers}; start it with "
-            f"-s {found}, or name another folder"
-        )
-
-
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Has signals end the job; gives which."""
-    before = {
-        number: signal.signal(number, _stop)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is not signal.SIG_IGN  # as nohup has it
-    }
-    try:
-        yield list(before)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise Stopped(number)
 
 
 def _say(text: str) -> None:
@@ -328,11 +291,27 @@ def _pairs(context: click.Context, parameter: click.Parameter, value: tuple[str,
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option("-n", "--num-workers", type=click.IntRange(1), required=True, help="Workers to start.")
 @click.option(
-    "-s", "--num-servers", type=click.IntRange(1), default=1, help="Parameter servers, by default 1."
+    "-s", "--num-servers", type=click.IntRange(1), default=1, show_default=True, help="Parameter servers."
 )
-@click.option("--engine", type=Engine("launch", "ray"), default="ray", help="What moves the bytes.")
+@click.option(
+    "--engine",
+    type=Engine("launch", "ray"),
+    default="ray",
+    help="What moves the bytes. Each has options of its own: mx launch --engine NAME --help.",
+)
 @click.option("--address", help="host:port of a Ray cluster that runs; by default one is started here.")
-@click.option("--folder", type=click.Path(file_okay=False), help="Where servers keep checkpoints.")
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False),
+    help="Where servers keep their files, from which a later job goes on; by default that of MX_KVSTORE_RAY_FOLDER, or "
+    "one in memory that ends with the job.",
+)
+@click.option(
+    "--new-optimizer",
+    is_flag=True,
+    help="Where an earlier job's files have another optimizer than the program sets, take the program's, with new "
+    "states. Without it that is an error.",
+)
 @click.option(
     "--on-loss",
     type=click.Choice(POLICIES),
@@ -352,7 +331,11 @@ def _pairs(context: click.Context, parameter: click.Parameter, value: tuple[str,
     callback=_pairs,
     help="NAME=VALUE for all workers; as often as needed.",
 )
-@click.option("--deadline", type=click.FloatRange(0.1), help="Seconds that a process waits for another.")
+@click.option(
+    "--deadline",
+    type=click.FloatRange(0.1),
+    help=f"Seconds that a process waits for another; by default those of MX_KVSTORE_TIMEOUT, or {settings.TIMEOUT:g}.",
+)
 @click.option(
     "--grace",
     type=click.FloatRange(0.0),
@@ -367,6 +350,7 @@ def launch(
     engine: str,
     address: str | None,
     folder: str | None,
+    new_optimizer: bool,
     on_loss: str | None,
     max_restarts: int,
     environment: dict[str, str],
@@ -378,11 +362,13 @@ def launch(
 
     Each is told its rank. Their lines are printed behind `[worker 0]`, `[worker 1]`, … If one is lost, the job stops,
     goes on without it, or starts it anew, as `--on-loss` or MX_KVSTORE_RAY_ON_LOSS says. A server that is lost comes
-    back with what it held. Ctrl-C ends all.
+    back with what it held. The exit status is that of the first worker that failed. Ctrl-C ends all.
     """
-    folder = folder or os.environ.get("MX_KVSTORE_RAY_FOLDER") or None
-    plan = Plan(
-        num_workers, num_servers, command, address, folder and os.path.abspath(folder), environment,
-        on_loss or settings.on_loss(), max_restarts, deadline or settings.timeout(), grace,
-    )  # fmt: skip
-    sys.exit(Launch(plan).run())
+    with Stops() as stops:
+        folder = folder or os.environ.get("MX_KVSTORE_RAY_FOLDER") or None
+        plan = Plan(
+            num_workers, num_servers, command, address, folder and os.path.abspath(folder), environment,
+            on_loss or settings.on_loss(), max_restarts, deadline or settings.timeout(), grace, new_optimizer,
+        )  # fmt: skip
+        status = Launch(plan, stops).run()
+    sys.exit(status)

@@ -7,13 +7,14 @@ from typing import Any
 
 from mx_kvstore_ray.direct import Door
 from mx_kvstore_ray.server import Answer, Server, Stamp
+from mx_kvstore_ray.settings import ServerPlace
 
 
 class ParameterServer:
-    """The actor. Threads: one, that of its event loop; takes the parameters of `Server`."""
+    """The actor. Threads: one, that of its event loop; takes the parameter of `Server`."""
 
-    def __init__(self, *arguments: Any) -> None:
-        self._server = Server(*arguments)
+    def __init__(self, place: ServerPlace) -> None:
+        self._server = Server(place)
         self._door = Door(self._server.answer)
 
     async def answer(

@@ -114,6 +114,13 @@ class Rounds:
                 f"[KVStore server] key {value.key!r}: expected push {value.rounds + 1} of worker {rank}, got {n}; the "
                 "gradient of an earlier one failed there, or the server's files were lost"
             )
+        store = self._state.store(value.store)
+        if store.updater is not None and not store.optimizers and not told["rates"]:
+            raise ProtocolError(
+                f"[KVStore] push {n} of key {value.key!r}: the files in {self._state.folder} are of a job with "
+                f"{store.given[-1]['name']}, and worker {rank} has set no optimizer; set the same, or name another "
+                "folder"
+            )
         value.pushed[rank] = Push(value.expanded(told, data), told["rates"], told["how"])
         if self._state.members.starts[rank] == 0:  # one that was started anew may go on from other keys
             self._keys.come(

@@ -19,12 +19,13 @@ import numpy as np
 from mx_core.errors import MXNetError
 from mx_engine.profiler.told import run_here
 from mx_kvstore.updater import updater_for
-from mx_kvstore_ray.agreement import Keys, Optimizers
+from mx_kvstore_ray.agreement import Keys, Optimizers, check_goes_on
 from mx_kvstore_ray.described import made
 from mx_kvstore_ray.errors import KINDS, LASTING, PeerLostError, ProtocolError
 from mx_kvstore_ray.meetings import Meetings
 from mx_kvstore_ray.messages import Bytes, check_dense
 from mx_kvstore_ray.rounds import Found, Rounds
+from mx_kvstore_ray.settings import ServerPlace
 from mx_kvstore_ray.state import State
 from mx_kvstore_ray.values import Value
 from mx_kvstore_ray.waits import Waits
@@ -40,33 +41,19 @@ class Server:
 
     Parameters
     ----------
-    number : int
-        Among the servers.
-    workers : int
-        How many the job begins with.
-    on_loss : {"stop", "continue", "restart"}
-    folder : path
-        For its files. What an earlier process left there is where this one begins.
-    timeout : float
-        Seconds that an answer may wait for other workers.
-    interval : float
-        Seconds between two checkpoints.
-    job : str
-        By which a later job is told from a server that comes back.
+    place : ServerPlace
 
     Raises
     ------
     FileFormatError  the latest checkpoint is damaged
-    MXNetError       another process has the folder
+    MXNetError       another process has the folder, or it is of a job with another number of servers
     """
 
-    def __init__(
-        self, number: int, workers: int, on_loss: str, folder: str, timeout: float, interval: float, job: str
-    ) -> None:
-        self._number = number
-        self._state = State(workers, on_loss, folder, interval, job)
+    def __init__(self, place: ServerPlace) -> None:
+        self._place = place
+        self._state = State(place)
         self._waits = Waits(
-            timeout, self._check_of, lambda: self._state.members.ended, lambda: self._state.members.lost
+            place.timeout, self._check_of, lambda: self._state.members.ended, lambda: self._state.members.lost
         )
         self._optimizers, self._keys = Optimizers(), Keys()
         self._rounds = Rounds(self._state, self._waits, self._keys)
@@ -161,7 +148,9 @@ class Server:
         return {}, None
 
     def _join(self, rank: int, told: dict[str, Any], data: Bytes) -> Found:
-        """A worker is there."""
+        """A worker is there, or the launcher asks whether the server is."""
+        if rank >= 0 and self._state.servers is None:
+            self._state.change({"do": "begin", "servers": self._place.servers})
         return {}, None
 
     def _ended(self, rank: int, told: dict[str, Any], data: Bytes) -> Found:
@@ -173,7 +162,7 @@ class Server:
         return {}, None
 
     def _lose(self, rank: int, told: dict[str, Any], data: Bytes) -> Found:
-        """The launcher says that a worker is lost, and what is done about it."""
+        """The launcher says that a worker is lost, and what is done about it; it hears of the job's failure."""
         lost, start, members = told["rank"], told["start"], self._state.members
         if told["then"] == "stop":
             self._fail(PeerLostError.__name__, told["why"])
@@ -182,7 +171,7 @@ class Server:
             for each in (self._keys, self._rounds, self._meetings):
                 each.forget(lost)
             self._go_on()
-        return {}, None
+        return {"fault": self._state.fault and self._state.fault[1]}, None
 
     def _go_on(self) -> None:
         """After a change of members: what waited for one that is gone is complete, or fails."""
@@ -254,8 +243,11 @@ class Server:
         """Runs an optimizer of worker 0 from now on, unless this is a repetition; compares those of others."""
         if self._state.members.starts[rank] == 0:  # one that was started anew may go on from other numbers
             self._optimizers.compare(rank, told)
-        if rank == 0 and told["n"] > self._state.store(told["store"]).optimizers:
+        store = self._state.store(told["store"])
+        if rank == 0 and told["n"] > store.optimizers:
             updater_for(made(told["optimizer"]))  # whose errors are the worker's
+            if not self._place.new_optimizer:
+                check_goes_on(store.given[store.optimizers :], told["optimizer"], self._state.folder)
             self._state.change({"do": "optimizer", "store": told["store"], "optimizer": told["optimizer"]})
         return {}, None
 
@@ -282,7 +274,7 @@ class Server:
 
     def _profile(self, rank: int, told: dict[str, Any], data: Bytes) -> Found:
         """Calls a function of this process's profiler."""
-        run_here(self._number, told["command"], told["arguments"])
+        run_here(self._place.number, told["command"], told["arguments"])
         return {}, None
 
 

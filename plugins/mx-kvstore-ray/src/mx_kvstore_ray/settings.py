@@ -130,6 +130,40 @@ class Place:
         }
 
 
+@dataclass(frozen=True)
+class ServerPlace:
+    """A server's place in its job, and what it is to do there.
+
+    Parameters
+    ----------
+    number, servers : int
+        Which of how many.
+    workers : int
+        How many the job begins with.
+    on_loss : {"stop", "continue", "restart"}
+    folder : path
+        For its files. What an earlier process left there is where this one begins.
+    timeout : float
+        Seconds that an answer may wait for other workers.
+    interval : float
+        Seconds between two checkpoints.
+    job : str
+        By which a later job is told from a server that comes back.
+    new_optimizer : bool
+        Whether an optimizer of the workers takes the place of another one in files of an earlier job.
+    """
+
+    number: int
+    servers: int
+    workers: int
+    on_loss: str
+    folder: str
+    timeout: float
+    interval: float
+    job: str
+    new_optimizer: bool = False
+
+
 def place() -> Place:
     """What the environment says.
 

@@ -15,13 +15,16 @@ from typing import Any
 import numpy as np
 
 from mx_core import dtypes
+from mx_core.errors import MXNetError
 from mx_kvstore.updater import updater_for
+from mx_kvstore_ray.agreement import same
 from mx_kvstore_ray.described import describe, made
 from mx_kvstore_ray.errors import ProtocolError
 from mx_kvstore_ray.holding import hold
 from mx_kvstore_ray.journal import Journal, Record
 from mx_kvstore_ray.memory import Memory
 from mx_kvstore_ray.messages import Bytes
+from mx_kvstore_ray.settings import ServerPlace
 from mx_kvstore_ray.values import Members, Store, Value, Waiters, elements, wake
 
 #: seconds that a new process waits for the end of the one before
@@ -33,27 +36,24 @@ class State:
 
     Parameters
     ----------
-    workers : int
-        How many the job begins with.
-    on_loss : {"stop", "continue", "restart"}
-    folder : path
-        For its files. What an earlier process left there is where this one begins.
-    interval : float
-        Seconds between two checkpoints.
-    job : str
-        Who takes part, where workers meet, what states they load, and how it ends, is of one job. Values and
+    place : ServerPlace
+        Who takes part, where workers meet, what they set and load, and how it ends, is of one job. Values and
         optimizers outlive it.
 
     Raises
     ------
     FileFormatError  the latest checkpoint is damaged
-    MXNetError       another process has the folder
+    MXNetError       another process has the folder, or it is of a job with another number of servers
     """
 
-    def __init__(self, workers: int, on_loss: str, folder: str, interval: float, job: str) -> None:
-        self.on_loss = on_loss
-        self._job: str | None = job
-        self.members = Members.of(workers)
+    def __init__(self, place: ServerPlace) -> None:
+        self.on_loss = place.on_loss
+        #: that of all servers
+        self.folder = Path(place.folder).parent
+        self._job: str | None = place.job
+        self.members = Members.of(place.workers)
+        #: with how many servers workers have begun; before, a folder has nothing that a job could miss
+        self.servers: int | None = None
         #: name and text of the error that has ended the job
         self.fault: tuple[str, str] | None = None
         self.stores: dict[int, Store] = {}
@@ -64,15 +64,22 @@ class State:
         self.waiters: Waiters = []
         self.expected: dict[tuple[int, Any], Waiters] = {}
         self._size = 0
-        self._held = hold(Path(folder), _HELD)
-        self._journal = Journal(Path(folder), interval)
-        self.memory = Memory(Path(folder))
+        folder = Path(place.folder)
+        self._held = hold(folder, _HELD)
+        self._journal = Journal(folder, place.interval)
+        self.memory = Memory(folder)
         for told, data in self._journal.recover():
             self._repeat(told, data)
-        if self._job != job:
-            self._job, self.members, self.met, self.fault = job, Members.of(workers), 0, None
+        if self.servers not in (None, place.servers):
+            self.close()
+            raise MXNetError(
+                f"[KVStore server] {self.folder} has the files of a job with {self.servers} servers, and this one has "
+                f"{place.servers}; start it with -s {self.servers}, or name another folder"
+            )
+        if self._job != place.job:
+            self._job, self.members, self.met, self.fault = place.job, Members.of(place.workers), 0, None
             for store in self.stores.values():
-                store.loads = 0  # workers count them from the begin of their job
+                store.optimizers = store.loads = 0  # workers count them from the begin of their job
         self.checkpoint()
         self.memory.tidy()
 
@@ -154,12 +161,7 @@ class State:
             self._make_value(told, data)
             wake(self.expected.pop((told["store"], told["key"]), []))
         elif do == "optimizer":
-            store = self.store(told["store"])
-            store.updater = updater_for(made(told["optimizer"]))
-            store.optimizers += 1
-            for value in self.values.values():
-                if value.store == told["store"]:
-                    value.settle()
+            self._set_optimizer(told["store"], told["optimizer"])
             wake(self.waiters)
         elif do == "load":
             assert data is not None
@@ -167,6 +169,8 @@ class State:
             store.loads += 1
             states: Any = store.updater
             states.set_states(bytearray(data.tobytes()))
+        elif do == "begin":
+            self.servers = told["servers"]
         elif do == "met":
             self.met = told["n"]
             wake(self.waiters)
@@ -185,6 +189,21 @@ class State:
                 self.members.starts[rank] = told["start"] + 1
             else:
                 self.members.active.discard(rank)
+
+    def _set_optimizer(self, number: int, optimizer: dict[str, Any]) -> None:
+        """The next optimizer of a store: that of an earlier job, which goes on, or a new one."""
+        store = self.store(number)
+        n, store.optimizers = store.optimizers, store.optimizers + 1
+        earlier = store.given[n:]
+        if earlier and same(earlier[0], optimizer):
+            return
+        store.given[n:] = [optimizer]
+        if earlier and same(earlier[-1], optimizer):
+            return
+        store.updater = updater_for(made(optimizer))
+        for value in self.values.values():
+            if value.store == number:
+                value.settle()
 
     def _make_value(self, told: dict[str, Any], data: Bytes | None) -> None:
         """A value whose elements are `data`, or lie in one of its places already."""
@@ -221,9 +240,12 @@ class State:
         """All that the server holds."""
         nothing = np.empty(0, np.uint8)
         of_job = {"job": self._job, **self.members.told(), "met": self.met, "fault": self.fault}
-        yield {"do": "members", **of_job}, nothing
+        yield {"do": "members", **of_job, "servers": self.servers}, nothing
         for number, store in self.stores.items():
-            told = {"do": "store", "store": number, "optimizers": store.optimizers, "loads": store.loads}
+            told = {
+                "do": "store", "store": number, "optimizers": store.optimizers, "loads": store.loads,
+                "given": store.given,
+            }  # fmt: skip
             states = nothing
             updater: Any = store.updater
             if updater is not None:
@@ -248,8 +270,9 @@ class State:
         if do == "members":
             self._job, self.members = told.get("job"), Members.from_told(told)
             self.met, self.fault = told["met"], told["fault"] and tuple(told["fault"])
+            self.servers = told["servers"]
         elif do == "store":
-            store = self.stores[told["store"]] = Store(None, told["optimizers"], told["loads"])
+            store = self.stores[told["store"]] = Store(None, told["optimizers"], told["loads"], told["given"])
             if "optimizer" in told:
                 updater: Any = updater_for(made(told["optimizer"]))
                 updater.set_states(bytearray(data.tobytes()))

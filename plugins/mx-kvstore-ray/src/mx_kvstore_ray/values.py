@@ -37,12 +37,15 @@ class Store:
     ----------
     updater : callable, optional
     optimizers, loads : int
-        How many optimizers, and states of one from a file, it has been given.
+        How many optimizers, and states of one from a file, it has been given in this job.
+    given : list
+        Of the optimizers of this job and those before, as they were told.
     """
 
     updater: Updater | None = None
     optimizers: int = 0
     loads: int = 0
+    given: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass
