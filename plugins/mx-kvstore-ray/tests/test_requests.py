@@ -22,6 +22,7 @@ pytest.importorskip("mx_kvstore_ray", reason="mx-kvstore-ray is not installed")
 from mx_core import dtypes
 from mx_core.errors import MXNetError
 from mx_kvstore_ray import requests
+from mx_kvstore_ray.direct import Frames, framed
 from mx_kvstore_ray.errors import PeerLostError, ProtocolError
 from mx_kvstore_ray.faults import Fault
 from mx_kvstore_ray.parts import parts
@@ -55,8 +56,8 @@ class Wire:
 
     def send(self, rank: int, server: int, command: str, told: Any, data: Any) -> Future[Any]:
         self.sent.append((server, command))
-        bits = None if data is None else np.array(data, copy=True)
-        return asyncio.run_coroutine_threadsafe(self._answer(rank, server, command, told, bits), self._loop)
+        told, data = _travelled(told, data)
+        return asyncio.run_coroutine_threadsafe(self._answer(rank, server, command, told, data), self._loop)
 
     async def _answer(self, rank: int, server: int, command: str, told: Any, data: Any) -> Any:
         if self._random.random() < self.losses:
@@ -75,7 +76,8 @@ class Wire:
             self._killed[server] = self._loop.create_future()
             self._servers[server].close()
             self._servers[server] = Server(self._places[server])
-        return found
+        (error, told), data = _travelled(found[:2], found[2])
+        return error, told, data
 
     def tell(self, command: str, **told: Any) -> None:
         for server in self._servers:
@@ -100,6 +102,12 @@ class Wire:
         self._loop.close()
         for server in self._servers:
             server.close()
+
+
+def _travelled(told: Any, data: Any) -> tuple[Any, Any]:
+    """What comes out of a socket, where no bytes are no data."""
+    ((_, told, data),) = Frames().take(framed(0, told, data))
+    return told, data
 
 
 class Worker:

@@ -505,6 +505,8 @@ def _fill(call: _Call, told: dict[str, Any], data: Any, others: Others) -> bool:
     """Copies an answer to where its parts belong; false if some of it is in memory that is not there."""
     found = []
     at = 0
+    if data is None:
+        data = np.empty(0, np.uint8)  # of values without elements
     filled = [piece for piece in call.pieces if piece.targets]
     places = told.get("memory") or [None] * len(filled)
     for piece, where in zip(filled, places, strict=True):
