@@ -402,13 +402,14 @@ except mx.MXNetError as error:
 
 @pytest.mark.long
 def test_a_killed_server_is_named(start: Any, gone: Any) -> None:
-    job = start(LOOP, 2, "-s", "1")
-    found = [int(pid) for pid, _ in job.wait_for(r"pid (\d+) of (\d)", 2)]
+    job = start(LOOP, 2, "-s", "2")
+    job.wait_for(r"pid (\d+) of (\d)", 2)
     launcher = job.process.pid
     children = [int(pid) for pid in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()]
-    (server,) = set(children) - set(found)
-    os.kill(server, signal.SIGKILL)
+    os.kill(job.servers()[0], signal.SIGKILL)
     assert job.wait(40) == 137, job.text
+    others = re.findall(r"^(?!\[worker)\S.*", job.text, re.MULTILINE)
+    assert len(others) == 1 and others[0].startswith("mx launch: server 0 (process "), others
     heard = re.findall(r"survivor (\d) heard PeerLostError .*server 0 .*killed by signal 9", job.text)
     assert set(heard) == {"0", "1"}, job.text
     gone(children)

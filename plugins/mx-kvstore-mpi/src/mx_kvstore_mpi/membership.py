@@ -17,6 +17,7 @@ import time
 from collections.abc import Collection
 from typing import Any
 
+from mx_core.errors import MXNetError
 from mx_kvstore_mpi import _native, tokens
 from mx_kvstore_mpi.errors import PeerLostError, PeerTimeoutError, ProtocolError
 from mx_kvstore_mpi.faults import Fault
@@ -62,6 +63,8 @@ class Membership:
         self._status = "computes"
         #: numbers of processes that have said that they end
         self.left: set[int] = set()
+        #: whether this process has heard from the hub why the job fails, which tells it by itself
+        self.told = False
         try:
             host = host_name()
             self._channel.send(
@@ -174,13 +177,17 @@ class Membership:
             return
         if "lost" in message:
             text = f"[KVStore] {message['lost']} (generation {self.job.generation})"
-            self.fault.set(PeerLostError(text), message.get("generation"))
+            self._told(PeerLostError(text), message)
         if "wrong" in message:
-            self.fault.set(ProtocolError(str(message["wrong"])), message.get("generation"))
+            self._told(ProtocolError(str(message["wrong"])), message)
         if "left" in message:
             self.left.add(int(message["left"]))
         if "finish" in message or "go" in message:
             self._finish.set()
+
+    def _told(self, error: MXNetError, message: dict[str, Any]) -> None:
+        if self.fault.set(error, message.get("generation")):
+            self.told = True
 
     def statuses(self, timeout: float = 2.0) -> list[str]:
         """What each other process does, as `worker 1 computes`; empty if the hub does not answer in time."""

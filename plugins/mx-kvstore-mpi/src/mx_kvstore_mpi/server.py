@@ -410,7 +410,7 @@ def serve(place: settings.Place) -> int:
     try:
         joined.membership.leave(float("inf"), SERVES)  # it ends when the last worker does
         error = joined.fault.error
-        if error is not None:
+        if error is not None and not joined.membership.told:  # else the launcher says it, once for all
             print(f"mx: {error}", file=sys.stderr, flush=True)
         return 0 if error is None else 1
     finally:
