@@ -54,8 +54,9 @@ class ServerStore(KVStore):
         self._parts: dict[Any, list[Part]] = {}
         self._at_once = "async" in name
         self._number = self._requests.new_store()
-        #: how many keys the workers have compared
+        #: how many keys, of all stores, the workers have compared, and which of this store they have not
         self._compared = 0
+        self._new: set[Any] = set()
         #: of what is agreed on before a push; it is taken without the other one, or before it
         self._agreeing = ForkSafeLock()
         self._compression: Compression | None = None
@@ -101,6 +102,8 @@ class ServerStore(KVStore):
             if self._compared < keys:
                 self._requests.meet("the first call after init", new=self._compared)
                 self._compared = keys
+            with self._lock:
+                self._new = {key for key in self._new if self._numbers[key] >= keys}
 
     # ---- pushes ----
 
@@ -124,14 +127,14 @@ class ServerStore(KVStore):
 
         That is before the store's lock is taken: other threads push other keys and pull meanwhile.
         """
-        new = not self._at_once and self._compared < self._requests.keys  # else other workers need not push
+        new = self._new and not self._at_once  # else other workers need not push
         if not new and not self._rates_changed():
             return
         self._check()
         given = pairs(key, value, "value")
         with self._lock:
             self._check_pushed(what, given)  # what is wrong is told at once
-        if new and any(self._numbers[name] >= self._compared for name, _ in given):
+        if new and any(name in self._new for name, _ in given):
             self._compare_keys()
         if self._rates_changed():
             self._tell_rates()
@@ -143,6 +146,7 @@ class ServerStore(KVStore):
         self._check()
         place = len(self._numbers)  # in this store, so that a later job finds its states on the same server
         number = self._numbers[key] = self._requests.new_key(key)
+        self._new.add(key)
         places = parts(place, stored.size, self._world.job.servers, settings.big_array_bound())
         self._parts[key] = places
         code = stored._dtype_code
