@@ -72,6 +72,8 @@ outs = {key: mx.nd.zeros(shape, dtype=types.get(key, "float32")) for key, shape 
 for key, out in outs.items():
     store.pull(key, out=out)
     assert (out.asnumpy() == 1).all(), (key, out)  # rank 0's
+added = {key: mx.nd.zeros(shape) for key, shape in shapes.items()}  # every sum, so that none is overlooked
+totals = {key: np.zeros(shape, np.int64) for key, shape in shapes.items()}
 common = np.random.default_rng(7)
 end, over = time.monotonic() + SECONDS, mx.nd.zeros((1,))
 store.init("over", over)
@@ -80,12 +82,16 @@ for turn in range(ROUNDS):
         values = common.integers(-100, 100, (workers, *shapes[key]))
         store.push(key, mx.nd.array(values[rank], dtype=types.get(key, "float32")), priority=int(common.integers(5)))
         store.pull(key, out=outs[key])
+        added[key] += outs[key].astype("float32")
+        totals[key] += values.sum(0)
         if turn % 20 == 0:
             assert (outs[key].asnumpy() == values.sum(0)).all(), (turn, key)
     if turn % 100 == 99:  # all end after the same round
         store.pushpull("over", mx.nd.full((1,), rank == 0 and time.monotonic() > end), out=over)
         if over.asscalar():
             break
+for key, total in totals.items():
+    assert (added[key].asnumpy() == total).all(), key
 print("rounds", turn + 1, flush=True)
 store = mx.kv.create("dist_device_sync")
 store.set_optimizer(mx.optimizer.create("sgd", learning_rate=0.5, momentum=0.5, rescale_grad=1.0))
@@ -180,13 +186,14 @@ def test_a_value_that_went_to_the_caller_alone_is_pulled_from_servers(start: Any
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_sums_of_servers_are_exact_for_long(start: Any) -> None:
+@pytest.mark.parametrize(("workers", "servers"), [(2, 1), (4, 2)])
+def test_sums_of_servers_are_exact_for_long(start: Any, workers: int, servers: int) -> None:
     """Ten thousand rounds, or those of five minutes: six processes take turns on two cores with those of other tests."""
     told = {"MXNET_KVSTORE_BIGARRAY_BOUND": "500", "MXNET_KVSTORE_SLICE_THRESHOLD": "200"}
-    job = start(f"ROUNDS, SECONDS = 10_000, 300\n{SUMS}", 4, "-s", "2", **told)
+    job = start(f"ROUNDS, SECONDS = 10_000, 300\n{SUMS}", workers, "-s", str(servers), **told)
     assert job.wait(600) == 0, job.text
-    job.wait_for("exact", 4)
-    rounds = {int(each) for each in job.wait_for(r"rounds (\d+)", 4)}
+    job.wait_for("exact", workers)
+    rounds = {int(each) for each in job.wait_for(r"rounds (\d+)", workers)}
     assert len(rounds) == 1 and min(rounds) >= 300, rounds
 
 
