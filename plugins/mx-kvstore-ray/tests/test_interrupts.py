@@ -93,6 +93,37 @@ with Stops() as stops:
     assert done.returncode == 128 + signal.SIGINT
 
 
+STUCK = """
+import ctypes, signal, sys
+from mx_kvstore.processes import Stops
+from mx_kvstore_ray import interrupts
+
+interrupts._PATIENCE = 0.5
+signal.signal(signal.SIGINT, signal.default_int_handler)
+library, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
+
+def stuck():
+    library.pthread_mutex_lock(mutex)
+    print("stuck", flush=True)
+    library.pthread_mutex_lock(mutex)  # no signal ends this
+
+with Stops() as stops:
+    interrupts.Interrupts(stops).call(stuck)
+"""
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_native_code_that_does_not_return_is_left(number: signal.Signals) -> None:
+    command = [sys.executable, "-c", STUCK]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(number)
+        _, said = process.communicate(timeout=30.0)
+    assert process.returncode == 128 + number
+    assert said == f"mx launch: stopped by {number.name}, while Ray did not return\n"
+
+
 def test_only_the_first_signal_interrupts(stops: Stops) -> None:
     """What is cleared up behind it is not to be interrupted."""
     cleared = []

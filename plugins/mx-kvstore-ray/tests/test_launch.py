@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -126,16 +127,14 @@ class Broken:
         raise Exception("The current node timed out during startup.")
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ((), "Ray did not start on this machine: Exception: The current node timed out"),
-        (("--address", "10.0.0.1:6379"), "Ray cannot be reached at 10.0.0.1:6379: Exception: "),
-    ],
-)
+@pytest.mark.parametrize("where", ["here", "there", "nowhere"])
 def test_a_ray_that_does_not_start_is_told_and_leaves_no_files(
-    words: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    where: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    address = f"127.0.0.1:{listener.getsockname()[1]}"
+    if where == "nowhere":
+        listener.close()
     monkeypatch.setitem(sys.modules, "ray", Broken)
     monkeypatch.setattr(tempfile, "mkdtemp", lambda prefix, dir: made(dir or tmp_path))
     for name in ("RAY_AUTH_TOKEN_PATH", *_OWN):
@@ -147,10 +146,17 @@ def test_a_ray_that_does_not_start_is_told_and_leaves_no_files(
         folders[-1].mkdir()
         return str(folders[-1])
 
+    words = () if where == "here" else ("--address", address)
     done = CliRunner().invoke(launch, ["-n", "1", *words, "true"])
-    assert done.exit_code == 1 and f"mx launch: {said}" in done.output, done.output
-    where = "connecting to Ray at 10.0.0.1:6379" if words else "starting Ray"
-    assert done.output.startswith(f"mx launch: {where}…\n"), done.output
+    listener.close()
+    said = {
+        "here": "Ray did not start on this machine: Exception: The current node timed out",
+        "there": f"Ray cannot be reached at {address}: Exception: ",
+        "nowhere": f"Ray cannot be reached at {address}: ConnectionRefusedError: ",
+    }
+    assert done.exit_code == 1 and f"mx launch: {said[where]}" in done.output, done.output
+    begin = f"connecting to Ray at {address}" if words else "starting Ray"
+    assert done.output.startswith(f"mx launch: {begin}…\n"), done.output
     assert folders and not any(folder.exists() for folder in folders)
 
 
@@ -230,6 +236,20 @@ def test_a_server_that_does_not_start_is_told_with_its_cause(monkeypatch: pytest
     assert done.exit_code == 1 and "mx launch: server 0 does not start: OSError: full\n" in done.output, (
         done.output
     )
+
+
+def test_what_cannot_be_started_is_told_before_ray_starts(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text("")
+    done = CliRunner().invoke(launch, ["-n", "1", str(program), "--epochs", "3"])
+    said = f"mx launch: cannot start {program} --epochs 3: there is no such command; for Python it is: python {program}\n"
+    assert done.exit_code == 127 and done.output == said
+
+
+@pytest.mark.parametrize("address", ["somewhere", "host:port", ":6379"])
+def test_addresses_have_a_host_and_a_port(address: str) -> None:
+    done = CliRunner().invoke(launch, ["-n", "1", "--address", address, "true"])
+    assert done.exit_code == 2 and f"expected host:port, got {address!r}" in done.output, done.output
 
 
 class Ended:

@@ -14,6 +14,7 @@ import logging
 import os
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,8 @@ _log = logging.getLogger("mx.kvstore")
 
 #: how often a cluster is started, and seconds after which a failure is one of a slow machine
 _STARTS, _SLOW = 3, 10.0
+#: seconds that a cluster which runs has to take a connection
+_ANSWER = 10.0
 
 #: Ray's settings of a cluster that is started here. The second has Ray use the loopback interface. The third gives
 #: servers as much of the processor as workers have: otherwise they wait for whatever else there is to do.
@@ -150,6 +153,9 @@ class Cluster:
 
         told: dict[str, Any] = {"namespace": job, "log_to_driver": False, "configure_logging": False}
         if address is not None:
+            host, _, port = address.rpartition(":")
+            with socket.create_connection((host.strip("[]"), int(port)), _ANSWER):
+                pass  # Ray waits for minutes where nobody answers
             ray.init(address=address, **told)
         else:
             ray.init(num_cpus=servers, include_dashboard=False, _temp_dir=own, **told)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import TypeVar
@@ -12,6 +14,8 @@ from typing import TypeVar
 from mx_kvstore.processes import Stops
 
 _Result = TypeVar("_Result")
+#: seconds that an interrupted call has to end
+_PATIENCE = 10.0
 _NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -24,7 +28,8 @@ class Interrupts:
     """Has the signals of `Stops` interrupt a call, too: by one error inside it.
 
     That error may get lost, as `Stops` says, Ray's native code makes errors of its own of it, and Ray has its own
-    handler of SIGTERM while it starts. So the system tells the signals that came a second time, through a pipe.
+    handler of SIGTERM while it starts. So the system tells the signals that came a second time, through a pipe, and a
+    thread that reads it ends the process if Ray's native code does not return, as where nobody answers at an address.
 
     Threads: the main one.
 
@@ -47,7 +52,13 @@ class Interrupts:
         """
         self._stops.check()
         before = {number: signal.getsignal(number) for number in _NUMBERS}
-        read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        read, write = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(write, False)
+        over = threading.Event()
+        thread = threading.Thread(
+            target=self._read, args=(read, over), name="mx kvstore: signals", daemon=True
+        )
+        thread.start()
         other = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         try:
             try:
@@ -62,12 +73,21 @@ class Interrupts:
             for number, handler in before.items():
                 signal.signal(number, handler)
             signal.set_wakeup_fd(other)
+            over.set()
             os.close(write)
-            with os.fdopen(read, "rb") as pipe:
-                came = [number for number in pipe.read() or b"" if number in _NUMBERS]
-            if came:
-                self._stops.number = self._stops.number or came[0]
+            thread.join()
             self._stops.check()
+
+    def _read(self, read: int, over: threading.Event) -> None:
+        with os.fdopen(read, "rb", buffering=0) as pipe:
+            while data := pipe.read(1):
+                if data[0] not in _NUMBERS:
+                    continue
+                self._stops.number = self._stops.number or data[0]
+                if not over.wait(_PATIENCE):
+                    said = f"mx launch: stopped by {signal.Signals(data[0]).name}, while Ray did not return"
+                    print(said, file=sys.stderr, flush=True)
+                    os._exit(128 + data[0])  # what it has started ends with it
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self._inside:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shlex
+import shutil
 import signal
 import sys
 import time
@@ -49,6 +51,8 @@ class Plan:
         How often a worker may be started anew.
     timeout, grace : float
         Seconds that a process waits for others, and that these have to end by themselves when one is lost.
+    interval : float
+        Seconds between two checkpoints of a server.
     new_optimizer : bool
         Whether the optimizer of the program takes the place of another one in files of an earlier job.
     """
@@ -63,6 +67,7 @@ class Plan:
     restarts: int = 3
     timeout: float = settings.TIMEOUT
     grace: float = 10.0
+    interval: float = settings.CHECKPOINT
     new_optimizer: bool = False
 
 
@@ -73,11 +78,10 @@ class _Servers:
         self._ray = cluster.ray
         self._stops = stops
         self._retried = actors.retried(self._ray)
-        interval = settings.number("MX_KVSTORE_RAY_CHECKPOINT", settings.CHECKPOINT, 0.0)
         places = [
             ServerPlace(
                 server, plan.servers, plan.workers, plan.on_loss, f"{cluster.folder}/server-{server}",
-                plan.timeout, interval, job, plan.new_optimizer,
+                plan.timeout, plan.interval, job, plan.new_optimizer,
             )
             for server in range(plan.servers)
         ]  # fmt: skip
@@ -173,6 +177,7 @@ class Launch:
         stopped, told = 0, ""
         cluster: Cluster | None = None
         try:
+            self._look_for_command()
             cluster = self._cluster()
             with saying("starting servers", _say, at_once=False):
                 self._servers = _Servers(self._plan, cluster, self._job, self._stops)
@@ -187,7 +192,10 @@ class Launch:
         except ClusterError as error:
             self._failed, told = self._failed or 1, str(error)
         except OSError as error:
-            self._failed, told = 127, f"cannot start {shlex.join(self._plan.command)}: {error}"
+            self._failed, told = (
+                127,
+                f"cannot start {shlex.join(self._plan.command)}: {error.strerror or error}",
+            )
         finally:  # signals that come now are noted, and interrupt nothing
             end(self._processes, _GRACE, interrupt=stopped == signal.SIGINT)
             for process in self._processes:
@@ -198,6 +206,13 @@ class Launch:
             if cluster is not None:
                 cluster.close()
         return 128 + stopped if stopped else self._failed or 0
+
+    def _look_for_command(self) -> None:
+        """Raises an OSError before anything is started, if there is no such command."""
+        command = self._plan.command[0]
+        if shutil.which(command, path={**os.environ, **self._plan.environment}.get("PATH")) is None:
+            hint = f"; for Python it is: python {command}" if command.endswith(".py") else ""
+            raise OSError(errno.ENOENT, f"there is no such command{hint}")
 
     def _causes(self) -> tuple[str, ...]:
         """Why the job failed, as all workers were told, and the worker that ended first; these may be the same."""
@@ -278,6 +293,13 @@ def _say(text: str) -> None:
     print(f"mx launch: {text}", file=sys.stderr, flush=True)
 
 
+def _address(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    host, _, port = (value or "").rpartition(":")
+    if value is not None and not (host and port.isdecimal()):
+        raise click.BadParameter(f"expected host:port, got {value!r}")
+    return value
+
+
 def _pairs(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
     found = {}
     for each in value:
@@ -299,7 +321,11 @@ def _pairs(context: click.Context, parameter: click.Parameter, value: tuple[str,
     default="ray",
     help="What moves the bytes. Each has options of its own: mx launch --engine NAME --help.",
 )
-@click.option("--address", help="host:port of a Ray cluster that runs; by default one is started here.")
+@click.option(
+    "--address",
+    callback=_address,
+    help="host:port of a Ray cluster that runs; by default one is started here.",
+)
 @click.option(
     "--folder",
     type=click.Path(file_okay=False),
@@ -368,7 +394,8 @@ def launch(
         folder = folder or os.environ.get("MX_KVSTORE_RAY_FOLDER") or None
         plan = Plan(
             num_workers, num_servers, command, address, folder and os.path.abspath(folder), environment,
-            on_loss or settings.on_loss(), max_restarts, deadline or settings.timeout(), grace, new_optimizer,
+            on_loss or settings.on_loss(), max_restarts, deadline or settings.timeout(), grace,
+            settings.checkpoint(), new_optimizer,
         )  # fmt: skip
         status = Launch(plan, stops).run()
     sys.exit(status)

@@ -67,6 +67,11 @@ def timeout() -> float:
     return number("MX_KVSTORE_TIMEOUT", TIMEOUT, 0.1)
 
 
+def checkpoint() -> float:
+    """Seconds between two checkpoints of a server."""
+    return number("MX_KVSTORE_RAY_CHECKPOINT", CHECKPOINT, 0.0)
+
+
 def shared_memory() -> bool:
     """Whether workers and servers of one machine share memory."""
     return switch("MX_KVSTORE_SHARED_MEMORY", True)
