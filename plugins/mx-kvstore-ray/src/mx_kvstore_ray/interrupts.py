@@ -66,6 +66,7 @@ class Interrupts:
                 for number, handler in before.items():
                     if handler is not signal.SIG_IGN:  # as nohup has it
                         signal.signal(number, self._interrupt)
+                self._stops.check()
                 return function()
             finally:
                 self._inside = False
