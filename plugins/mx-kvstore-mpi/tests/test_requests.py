@@ -19,7 +19,7 @@ from mx_core import dtypes
 from mx_core.errors import MXNetError
 from mx_kvstore.compression import Compression
 from mx_kvstore.storage import ROW_SPARSE
-from mx_kvstore_mpi import server
+from mx_kvstore_mpi import server, waiting
 from mx_kvstore_mpi.errors import ProtocolError
 from mx_kvstore_mpi.faults import Fault
 from mx_kvstore_mpi.job import Job
@@ -141,6 +141,25 @@ def test_the_first_layer_overtakes_slices_of_a_large_value(worker: Worker) -> No
     assert worker.wait_for(3) is None and worker.wait_for(7) is None
     assert small.tolist() == [100, 100]
     assert large.tolist() == [100 + index // 4 * 4 for index in range(22)]
+
+
+def test_mpi_is_asked_often_while_it_sends(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over TCP it sends only what a socket takes each time it is asked."""
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        time.sleep(seconds)
+
+    monkeypatch.setattr(waiting, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
+    worker.push(0, 4, 0)
+    worker.peer.wait_for(1)
+    while len(pauses) < 50:
+        time.sleep(0.001)
+    assert max(pauses) == 50e-6
+    worker.peer.deliver(1)
+    while max(pauses) < 1e-3:  # there is nothing to do but to wait for the answer
+        time.sleep(0.001)
 
 
 def test_mpi_is_asked_for_the_first_slice_of_each_value_only(

@@ -231,11 +231,14 @@ class Requests:
                 self._step(step, (comm, workers))
             self._begin()
             if self._under_way:
-                self._waiter.until(self._progress, self._oldest, needs=lambda: ())
+                self._waiter.until(self._progress, self._oldest, needs=lambda: (), flowing=self._sends)
 
     def _has_work(self) -> bool:
         waiting = self._queue or self._steps.first or self._under_way
         return bool(waiting or self._stopping or self._waiter.fault.error is not None)
+
+    def _sends(self) -> bool:
+        return not all(box.empty for box in self._boxes)
 
     def _oldest(self) -> str:
         with self._changed:

@@ -248,7 +248,7 @@ class Rounds:
 
     def _flow(self, request: Any) -> None:
         """As `_wait`, for what all workers have begun."""
-        self._waiter.until(request.Test, self._oldest, flowing=True)
+        self._waiter.until(request.Test, self._oldest, flowing=lambda: True)
 
     def _oldest(self) -> str:
         waited, text = self._exchange.oldest()

@@ -97,7 +97,7 @@ class Waiter:
         what: Callable[[], str],
         since: float | None = None,
         needs: Callable[[], Collection[int] | None] = lambda: None,
-        flowing: bool = False,
+        flowing: Callable[[], bool] = lambda: False,
     ) -> None:
         """Returns when `ready()` is true.
 
@@ -109,8 +109,8 @@ class Waiter:
             When the wait began (`time.monotonic()`), by default now.
         needs : callable
             Numbers of the workers without which it cannot end; None, the default, stands for all of them.
-        flowing : bool
-            Whether all others take part in it now, so that it is asked more often.
+        flowing : callable
+            Whether bytes are under way, so that it is asked more often.
 
         Raises
         ------
@@ -123,11 +123,11 @@ class Waiter:
             if not self._yields.give_way():
                 break
         wait = Wait(self, what, time.monotonic() if since is None else since, needs)
-        pause, longest, looked = _SHORT, _FLOWING if flowing else _LONG, time.monotonic()
+        pause, looked = _SHORT, time.monotonic()
         while not ready():
             self.fault.check()
             time.sleep(pause)
-            pause = min(1.5 * pause, longest)
+            pause = min(1.5 * pause, _FLOWING if flowing() else _LONG)
             now = time.monotonic()
             if now - looked > _LOOK:
                 looked = now
