@@ -59,18 +59,8 @@ class BlockingScope {
 
 }  // namespace
 
-int32_t Waiting::begin_wait(VariableWait& wait, Variable* variable, bool for_write,
-                           mx_error* error) noexcept {
-  const Locked used(variable);
-  variable = wait.variable = used.get();
-  wait.forks = Frame::forks();
-  if (wait.keeps) variables_.use(variable);
-  wait.granted = wait.immediate = wait.keeps ? variable->read_if_idle() : variable->idle(for_write);
-  if (wait.granted) {
-    wait.held = wait.keeps;
-    wait.poison = engine::retain(variable->poison);
-    return MX_OK;
-  }
+// Whether a wait for the variable, which is locked, would never end.
+int32_t Waiting::refuse_wait(Variable* variable, bool for_write, mx_error* error) noexcept {
   if (const char* holder = Frame::holder(variable)) {
     char text[sizeof error->message];
     std::snprintf(text, sizeof text,
@@ -84,6 +74,22 @@ int32_t Waiting::begin_wait(VariableWait& wait, Variable* variable, bool for_wri
     return set_error(error, MX_ERROR_SHUTDOWN,
                      "[wait_for_variable] the engine was shut down before the variable was ready");
   }
+  return MX_OK;
+}
+
+int32_t Waiting::begin_wait(VariableWait& wait, Variable* variable, bool for_write,
+                           mx_error* error) noexcept {
+  const Locked used(variable);
+  variable = wait.variable = used.get();
+  wait.forks = Frame::forks();
+  if (wait.keeps) variables_.use(variable);
+  wait.granted = wait.immediate = wait.keeps ? variable->read_if_idle() : variable->idle(for_write);
+  if (wait.granted) {
+    wait.held = wait.keeps;
+    wait.poison = engine::retain(variable->poison);
+    return MX_OK;
+  }
+  if (const int32_t refused = refuse_wait(variable, for_write, error)) return refused;
   if (monitor_ != nullptr) {
     const std::string text = monitor_->wait_begins(variable, for_write);
     if (!text.empty()) return refused("wait_for_variable", error, MX_ERROR, text.c_str());
@@ -253,6 +259,11 @@ int32_t Waiting::read_variable_while(Variable* variable, mx_read_fn read, void* 
 int32_t Waiting::wait_for_variable(Variable* variable, bool for_write, int64_t timeout_ns,
                                   mx_failure** failure, mx_error* error) {
   if (deliver_if_ready(variable, for_write, failure)) return MX_OK;
+  if (timeout_ns == 0) {  // without a place in the queue: who grants it may be slow to say so
+    const Locked used(variable);
+    const int32_t refused = refuse_wait(used.get(), for_write, error);
+    return refused != MX_OK ? refused : MX_TIMEOUT;
+  }
   VariableWait wait;
   const int32_t status = begin_wait(wait, variable, for_write, error);
   if (status != MX_OK) return status;

@@ -53,6 +53,7 @@ class Waiting {
   bool drain(int64_t timeout_ns) noexcept;
 
  private:
+  int32_t refuse_wait(Variable* variable, bool for_write, mx_error* error) noexcept;
   // Whether nothing has to be waited for; *failure is then the variable's.
   bool deliver_if_ready(Variable* variable, bool for_write, mx_failure** failure) noexcept;
   // begin_wait until end_wait, while go_on(argument) is not 0.

@@ -37,6 +37,43 @@ Body held(std::atomic<bool>& until) {
   };
 }
 
+// Who ends an operation grants those behind it, frees what died with it, and only then says that they were granted. A
+// thread that only looks may hold what freeing needs, such as the lock of an interpreter.
+void who_only_looks_waits_for_nobody() {
+  struct Freeing {
+    std::atomic<int> looks{0}, freed{0};
+    std::atomic<bool> late{false};
+    static void run(void* argument) {
+      auto* self = static_cast<Freeing*>(argument);
+      const int before = self->looks;
+      for (int i = 0; i < 5'000 && self->looks < before + 2; ++i) sleep_ms(1);
+      if (self->looks < before + 2) self->late = true;
+      ++self->freed;
+    }
+  };
+  const Table table(2);
+  Freeing freeing;
+  for (int round = 1; round <= 100 && !freeing.late; ++round) {
+    std::atomic<bool> open{false};
+    mx_variable* dying[] = {table.variable(), nullptr};
+    mx_variable* v = table.variable();
+    dying[1] = table.variable();
+    table.push({{dying[0], dying[1]}, {v}}, held(open));
+    for (mx_variable* each : dying) table->delete_variable(table.self(), each, {MX_CPU, 0}, &Freeing::run, &freeing);
+    open = true;
+    while (freeing.freed < 2 * round) {
+      mx_failure* failure = nullptr;
+      mx_error error{};
+      const int32_t status = table->wait_for_variable(table.self(), v, 0, 0, &failure, &error);
+      CHECK((status == MX_OK || status == MX_TIMEOUT) && failure == nullptr);
+      ++freeing.looks;
+    }
+    table.quiet();
+    table.remove(v);
+  }
+  CHECK(!freeing.late);
+}
+
 void a_read_is_of_its_moment() {
   for (const int n : kWorkerCounts) {
     const Table table(n);
@@ -304,6 +341,7 @@ void readers_let_others_wait_for_everything() {
 
 int main() {
   return run({
+      {"a look", who_only_looks_waits_for_nobody},
       {"the moment of the call", a_read_is_of_its_moment},
       {"writes wait", writes_wait_until_a_read_has_ended},
       {"failures", a_failure_is_told_instead},

@@ -273,6 +273,12 @@ def test_memory_that_is_lent(ctx: Any) -> None:
     np.testing.assert_allclose(part.asnumpy(), 2 * (X[1:] + 1), rtol=1e-6)
 
 
+def test_memory_that_nobody_keeps(ctx: Any) -> None:
+    x = nd.array(X, ctx=ctx)
+    for _ in range(50):  # who frees it needs the interpreter, which the thread that waits for the values has
+        np.testing.assert_allclose((nd.from_dlpack(x) * 2).asnumpy(), 2 * X, rtol=1e-6)
+
+
 class Foreign:
     """An array of another library, which is told on which stream it will be read."""
 
