@@ -14,14 +14,6 @@
 namespace mx::engine {
 namespace {
 
-std::vector<Variable*> wholes_of(Variable* const* variables, uint32_t n) {
-  std::vector<Variable*> found(n);
-  std::transform(variables, variables + n, found.begin(), &whole_of);
-  std::sort(found.begin(), found.end(), std::less<>());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  return found;
-}
-
 // A failure stays with the variable that has it.  The variable is locked.
 bool may_be_joined(const Variable* variable) noexcept {
   return variable->idle(true) && !variable->dying && !variable->deleted && variable->poison == nullptr;
@@ -59,6 +51,14 @@ void make_parts(const std::vector<Variable*>& variables, Deletions& deletions, V
 }
 
 }  // namespace
+
+std::vector<Variable*> wholes_of(Variable* const* variables, uint32_t n) {
+  std::vector<Variable*> found(n);
+  std::transform(variables, variables + n, found.begin(), &whole_of);
+  std::sort(found.begin(), found.end(), std::less<>());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
 
 int32_t Variables::join(Variable* const* variables, uint32_t n, Variable** joint, mx_error* error) noexcept {
   if (n == 0) return set_error(error, MX_ERROR_VALUE, "[join_variables] expected at least one variable, got none");

@@ -264,9 +264,10 @@ int32_t Scheduler::join_noted(const mx_context& context, List with, List apart, 
   const bool whole = stream->take_noted(noted);
   try {
     std::vector<Variable*> all(with.variables, with.variables + with.n);
-    std::copy_if(noted.begin(), noted.end(), std::back_inserter(all), [apart](Variable* variable) {
+    const std::vector<Variable*> others = wholes_of(apart.variables, apart.n);
+    std::copy_if(noted.begin(), noted.end(), std::back_inserter(all), [&others](Variable* variable) {
       return Variables::exists(variable) &&
-             !std::binary_search(apart.variables, apart.variables + apart.n, variable, std::less<>());
+             !std::binary_search(others.begin(), others.end(), whole_of(variable), std::less<>());
     });
     if (whole) status = variables_.join(all.data(), static_cast<uint32_t>(all.size()), joint, error);
   } catch (const std::bad_alloc&) {

@@ -48,7 +48,7 @@ class Scheduler final : private Runner, private TokenListener {
     Variable* const* variables;
     uint32_t n;
   };
-  // Joins what was noted, and is still there, with some variables, but for those in `apart`, which is in order.
+  // Joins what was noted, and is still there, with some variables, but for those in `apart`.
   // MX_TIMEOUT keeps the notes.
   int32_t join_noted(const mx_context& context, List with, List apart, Variable** joint, mx_error* error) noexcept;
 

@@ -13,6 +13,9 @@
 
 namespace mx::engine {
 
+// What is used in the place of variables; in order, each once.  Throws std::bad_alloc.
+std::vector<Variable*> wholes_of(Variable* const* variables, uint32_t n);
+
 // Threads: any.
 class Variables {
  public:

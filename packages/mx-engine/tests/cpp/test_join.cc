@@ -301,7 +301,8 @@ void what_was_noted_is_joined() {
   CHECK(table->attach_device(table.self(), device.table(), &error) == MX_OK);
   mx_variable *before = table.variable(), *read = table.variable(), *written = table.variable(),
               *ended = table.variable(), *elsewhere = table.variable(), *given = table.variable(),
-              *apart = table.variable();
+              *apart = table.variable(), *beside = table.variable();
+  CHECK(join(table, {apart, beside}) != nullptr);  // by somebody else
   const auto use = [&](std::vector<mx_variable*> reads, std::vector<mx_variable*> writes, int lane = 0) {
     How how{std::move(reads), std::move(writes)};
     how.context = device.context();
@@ -331,7 +332,7 @@ void what_was_noted_is_joined() {
   CHECK(join_noted(&joint) == MX_OK);
   const auto is_part = [&](mx_variable* v) { return join(table, {v}) == joint; };
   CHECK(is_part(read) && is_part(written) && is_part(given) && !is_part(before) && !is_part(elsewhere));
-  CHECK(!is_part(apart));
+  CHECK(!is_part(apart) && !is_part(beside));
   CHECK(join_noted(&joint) == MX_OK && is_part(given));  // nothing is noted any more
   mx_variable* later = table.variable();
   for (int round = 0; round < 2; ++round) {  // notes that nobody takes
@@ -339,7 +340,7 @@ void what_was_noted_is_joined() {
     use({}, {later});
     CHECK(table->keep_order(table.self(), device.context(), 0, &error) == MX_OK);
   }
-  for (mx_variable* v : {before, read, written, elsewhere, later, apart}) table.remove(v);
+  for (mx_variable* v : {before, read, written, elsewhere, later, apart, beside}) table.remove(v);
   table.quiet();
   CHECK(join_noted(&joint) == MX_OK && is_part(given));  // `later` has ended
   CHECK(table->join_noted(table.self(), {MX_CPU, 0}, &given, 1, nullptr, 0, &joint, &error) == MX_ERROR_VALUE);
