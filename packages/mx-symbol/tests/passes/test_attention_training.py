@@ -156,6 +156,15 @@ def test_what_is_read_elsewhere_or_lacks_a_gradient_is_left_alone():
         assert not [n for n in same(net, wanted) if "attention" in n]
 
 
+@pytest.mark.parametrize("around", [lambda y: y, sym.tanh])
+def test_columns_of_the_softmax_are_no_attention(around):
+    """The gradient of the value is the product of chances and the head gradient: a forward product by its looks."""
+    q, k, v = variables()
+    chances = sym.softmax(sym.batch_dot(k, q, transpose_b=True))
+    names = same(around(sym.batch_dot(chances, v, transpose_a=True)))
+    assert not any("attention" in name for name in names)
+
+
 def test_without_kernels_training_is_untouched(monkeypatch):
     monkeypatch.setattr(Graph, "has_kernel", lambda self, op, *given: op.name == BOTH[0])
     assert not [n for n in same(attention(*variables())) if "attention" in n]

@@ -133,7 +133,8 @@ class _Found(NamedTuple):
 def _matched(graph: Graph, node: Node) -> _Found | None:
     """The attention whose last product is a node, if its gradients by all three are there and read alone."""
     scores = scores_of(graph, node.inputs[0])
-    if scores is None or transposed_inputs(node) != (False, False):
+    # where columns of the chances are used, it is the gradient of the value that looks like the last product
+    if scores is None or node not in graph.forward or transposed_inputs(node) != (False, False):
         return None
     inputs = (*scores.product.inputs, node.inputs[1])
     readers = _readers_of_chances(graph, scores)
