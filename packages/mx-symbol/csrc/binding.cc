@@ -35,6 +35,20 @@ mx_tensor described(const Program& program, mx_array* array, int32_t allocate) {
   return whole;
 }
 
+// As `Context` in Python; of a device type of another package, its number.
+std::string text(mx_context context) {
+  const std::string type = mx_on_host(context)       ? "cpu"
+                           : context.type == MX_GPU ? "gpu"
+                                                     : "device type " + std::to_string(context.type) + " ";
+  return type + "(" + std::to_string(context.id) + ")";
+}
+
+// The host's devices are one memory.
+bool same_memory(mx_context a, mx_context b) noexcept {
+  if (mx_on_host(a) || mx_on_host(b)) return mx_on_host(a) && mx_on_host(b);
+  return a.type == b.type && a.id == b.id;
+}
+
 // Whether the first that a segment does with an array is to write all of it.  Arenas hold what is written before it is
 // read.
 bool overwrites(const Program& program, const Segment& segment, uint32_t array, size_t bytes) {
@@ -199,10 +213,15 @@ void Binding::check_arrays(mx_array* const* arrays, size_t n_arrays) const {
                                     " arrays, got " + std::to_string(n_arrays));
   }
   for (size_t i = 0; i < n_arrays; ++i) {
-    const size_t bytes = described(*program_, arrays[i], 0).bytes;
-    if (bytes < wanted[i]) {
+    const mx_tensor given = described(*program_, arrays[i], 0);
+    if (given.bytes < wanted[i]) {
       throw Error(MX_ERROR_SHAPE, "[Program] array " + std::to_string(i) + ": expected " +
-                                      std::to_string(wanted[i]) + " bytes, got " + std::to_string(bytes));
+                                      std::to_string(wanted[i]) + " bytes, got " + std::to_string(given.bytes));
+    }
+    if (!same_memory(given.context, program_->context())) {
+      throw Error(MX_ERROR_VALUE, "[Program] array " + std::to_string(i) + " lies on " + text(given.context) +
+                                      " but the program runs on " + text(program_->context()) +
+                                      "; bring the arrays together with as_in_context");
     }
   }
 }

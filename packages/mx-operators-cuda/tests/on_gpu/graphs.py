@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 from mx_core import cpu, gpu, num_gpus
+from mx_core.errors import ArgumentError
 from mx_ndarray import nd
 from mx_symbol import AttrScope, sym
+from mx_symbol.runtime.cached_op import CachedOp
 
 GPUS = range(min(num_gpus(), 2))
 
@@ -119,6 +122,37 @@ def test_layers_on_two_gpus_under_a_budget() -> None:
     assert all(plan.total_bytes <= budget for plan in tight.memory_plan().devices.values())
     for one, other in zip(found, trained_in_groups(None)[1], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("place", ["gpu(0)", "cpu(0)"])
+def test_arrays_of_another_device_are_refused(place: str) -> None:
+    here, there = (gpu(0), cpu()) if place == "gpu(0)" else (cpu(), gpu(0))
+    net = sym.BatchNorm(sym.Variable("x"), name="norm")
+    arguments = {"x": (4, 2), **dict.fromkeys(("norm_gamma", "norm_beta"), (2,))}
+    states = dict.fromkeys(("norm_moving_mean", "norm_moving_var"), (2,))
+    tables: dict[str, dict[str, Any]] = {"args": {n: nd.ones(s, ctx=here) for n, s in arguments.items()}}
+    tables["args_grad"] = {"x": nd.zeros((4, 2), ctx=here)}
+    tables["aux_states"] = {n: nd.ones(s, ctx=here) for n, s in states.items()}
+    net.bind(here, **tables).forward(is_train=True)[0].wait_to_read()
+    for what, table in tables.items():
+        name, array = next(iter(table.items()))
+        other = {**tables, what: {**table, name: array.as_in_context(there)}}
+        with pytest.raises(
+            ArgumentError, match=rf"{what} {name}: expected an array on {re.escape(place)}, got one"
+        ):
+            net.bind(here, **other)
+    shared = net.simple_bind(there, x=(4, 2))
+    with pytest.raises(
+        ArgumentError, match=rf"norm_gamma: expected an array on {re.escape(place)} in the shared"
+    ):
+        net.simple_bind(here, x=(4, 2), shared_exec=shared, shared_arg_names=["norm_gamma"])
+    buffer: dict[str, Any] = {}
+    net.simple_bind(there, x=(4, 2), shared_buffer=buffer)
+    net.simple_bind(here, x=(4, 2), shared_buffer=buffer).forward(is_train=True)[0].wait_to_read()
+    assert {array.context for array in buffer.values()} == {here}
+    with pytest.raises(ArgumentError, match="array 1 lies on"):
+        CachedOp(sym.Variable("x") + sym.Variable("y"))(nd.ones((2,), ctx=here), nd.ones((2,), ctx=there))
+    assert (nd.ones((2,), ctx=gpu(0)) + 1).asnumpy().tolist() == [2, 2]
 
 
 def test_a_classifier_learns() -> None:

@@ -26,6 +26,7 @@ struct mx_array {
   mx_variable own;
   mx_variable* variable;
   int64_t extent = 0;
+  mx_context context{MX_CPU, 0};
   std::atomic<int> references{1};
 };
 
@@ -78,7 +79,7 @@ class Fakes {
     invoke_.array_variable = [](void*, mx_array* array) { return array->variable; };
     invoke_.array_tensor = [](void*, mx_array* array, int32_t, mx_tensor* tensor, mx_error*) {
       *tensor = {array->values.data(), &array->extent, array->values.size() * sizeof(float),
-                 {MX_CPU, 0}, MX_FLOAT32, 1, 0};
+                 array->context, MX_FLOAT32, 1, 0};
       return int32_t{MX_OK};
     };
     invoke_.call_retain = [](void*, mx_call* call) { ++call->references; };

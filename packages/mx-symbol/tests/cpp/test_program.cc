@@ -194,6 +194,22 @@ void too_small_arrays_are_refused() {
   CHECK(in.references == 1);
 }
 
+void arrays_of_other_devices_are_refused() {
+  Fakes fakes;
+  Chain chain(fakes);
+  mx_array in(1), out(1), arena(32);
+  const auto bind = [&] {
+    return test::error_of([&] { Binding binding(chain.program, std::vector<mx_array*>{&in, &out, &arena}); });
+  };
+  out.context = {MX_GPU, 1};
+  CHECK(test::has(bind(), "array 1 lies on gpu(1) but the program runs on cpu(0)"));
+  out.context = {77, 2};
+  CHECK(test::has(bind(), "array 1 lies on device type 77 (2)"));
+  out.context = {MX_CPU_SHARED, 3};  // the same memory
+  { const Binding binding(chain.program, std::vector<mx_array*>{&in, &out, &arena}); }
+  CHECK(in.references == 1 && out.references == 1);
+}
+
 void failures_name_the_node() {
   Fakes fakes;
   fakes.naive = true;
@@ -354,6 +370,7 @@ int main() {
   wrong_programs_are_refused();
   values_that_are_not_read_have_no_address();
   too_small_arrays_are_refused();
+  arrays_of_other_devices_are_refused();
   failures_name_the_node();
   random_nodes_share_one_reservation();
   segments_end_where_they_are_full();

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mx_core import dtypes
+from mx_core.context import Context
 from mx_core.errors import ArgumentError, DTypeError, ShapeError
 from mx_core.kernels import TensorSpec
 from mx_ndarray import NDArray
@@ -103,6 +104,23 @@ def check_fits(what: str, array: NDArray | None, spec: TensorSpec) -> None:
         raise ShapeError(f"[bind] {what}: expected shape {spec.shape}, got {array.shape}")
     if dtypes.code(array.dtype) != spec.dtype:
         raise DTypeError(f"[bind] {what}: expected {dtypes.name(spec.dtype)}, got {_np_name(array)}")
+
+
+def in_memory_of(array: NDArray, place: Context) -> bool:
+    """Whether an array lies where a program of a device works; the host's devices are one memory."""
+    there = array.context
+    return there == place or (there.device_type.startswith("cpu") and place.device_type.startswith("cpu"))
+
+
+def check_places(place: Context, tables: Tables) -> None:
+    """Raises ArgumentError where an array lies on another device than the one that runs the whole graph."""
+    for what, table in zip(("args", "args_grad", "aux_states"), tables, strict=True):
+        for name, array in table.items():
+            if isinstance(array, NDArray) and not in_memory_of(array, place):
+                raise ArgumentError(
+                    f"[bind] {what} {name}: expected an array on {place}, got one on {array.context}; "
+                    "a graph on several devices needs group2ctx"
+                )
 
 
 def _np_name(array: NDArray) -> str:

@@ -18,7 +18,14 @@ from mx_symbol.graph.planning import Planning
 from mx_symbol.graph.text import storage_type
 from mx_symbol.passes import Passes
 from mx_symbol.passes.bound_graph import BoundGraph, build, closed_graph, variables_of
-from mx_symbol.runtime.arguments import Arrays, check_fits, named_arrays, named_gradients, requests_of
+from mx_symbol.runtime.arguments import (
+    Arrays,
+    check_fits,
+    check_places,
+    named_arrays,
+    named_gradients,
+    requests_of,
+)
 from mx_symbol.runtime.devices import Devices
 from mx_symbol.runtime.executor import Executor
 from mx_symbol.runtime.partitioned_executor import PartitionedExecutor, build_partitions
@@ -67,7 +74,8 @@ def bind(
 
     Raises
     ------
-    ArgumentError  arrays are missing or too many; or `memory_budget` together with "most_parallel"
+    ArgumentError  arrays are missing or too many, or, without `group2ctx`, on another device than `ctx`; or
+                   `memory_budget` together with "most_parallel"
     ShapeError, DTypeError  arrays do not fit the graph; names node, argument, both values
     """
     place = _place(ctx)
@@ -79,6 +87,8 @@ def bind(
     grads = named_gradients(args_grad, list(arguments))
     requests = requests_of(grad_req, list(arguments))
     requests = {n: r for n, r in requests.items() if grads.get(n) is not None and r != "null"}
+    if not group2ctx:
+        check_places(place, (arg_table, grads, aux_table))
     everything = {**arg_table, **aux_table}
     graph, devices = planned_graph(
         symbol, whole,
