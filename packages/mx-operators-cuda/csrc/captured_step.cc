@@ -211,6 +211,7 @@ void CapturedStep::bind(const mx_invoke_api* invoke, const mx_resource_api* rand
   n_inputs_ = inputs.size();
   std::vector<mx_array*> all = inputs;
   all.insert(all.end(), written.begin(), written.end());
+  all.insert(all.end(), apart.begin(), apart.end());
   written_ = variables_of(invoke, all);
   apart_ = variables_of(invoke, apart);
   own_ = tables_.engine->new_variable(tables_.engine->self);

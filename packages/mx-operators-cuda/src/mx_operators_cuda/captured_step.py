@@ -8,7 +8,7 @@ from typing import Any
 
 from mx_core import services
 from mx_core.context import Context, gpu
-from mx_core.errors import ArgumentError
+from mx_core.errors import ArgumentError, MXNetError
 from mx_operators_cuda import device
 
 
@@ -94,13 +94,17 @@ class CapturedStep:
 
         Raises
         ------
-        ArgumentError  other inputs than at the first call
+        ArgumentError  other inputs than at the first call, or what is no NDArray
         MXNetError     the step cannot be captured, or `update` pushed other operations than those that were
         """
         graph = self._graph
         if graph is None:
             return self._without_graph(inputs)
-        if not graph.takes(inputs):
+        try:
+            fits = graph.takes(inputs)
+        except AttributeError:  # one is no array
+            fits = False
+        if not fits:
             self._check(inputs)  # returns where a shape was not known yet
         known: bytes | None = b""
         if self._update is not None:
@@ -140,6 +144,7 @@ class CapturedStep:
 
     def _check(self, inputs: tuple[Any, ...]) -> None:
         """Refuses inputs of other shapes or types than the first ones."""
+        _check_arrays(inputs)
         given, wanted = ([(x.shape, x.dtype) for x in arrays] for arrays in (inputs, self._inputs or ()))
         if given != wanted:
             raise ArgumentError(f"[CapturedStep] expected inputs {wanted}, got {given}")
@@ -147,6 +152,7 @@ class CapturedStep:
     def _without_graph(self, inputs: tuple[Any, ...]) -> Any:
         """The first call, or the second one, which captures."""
         if self._inputs is None:
+            _check_arrays(inputs)
             self._inputs = [x.copyto(self._context) for x in inputs]
         else:
             self._check(inputs)
@@ -187,6 +193,12 @@ class CapturedStep:
             self._push_update()
             engine.wait_for_all()
             graph.end()
+        except MXNetError as error:
+            graph.abandon()
+            raise MXNetError(
+                f"[CapturedStep] the step cannot be captured: {error}; the next call runs it as it is, but where that "
+                "comes again it is to be called without a captured step"
+            ) from error
         except BaseException:
             graph.abandon()
             raise
@@ -222,6 +234,15 @@ class CapturedStep:
     def _told(self) -> None:
         if self._held is not None:
             self._held.told(self._graph.host_arrays())
+
+
+def _check_arrays(inputs: tuple[Any, ...]) -> None:
+    for i, given in enumerate(inputs):
+        if not hasattr(given, "handle"):
+            hint = "; of a batch give *batch.data, *batch.label" if hasattr(given, "data") else ""
+            raise ArgumentError(
+                f"[CapturedStep] input {i}: expected an NDArray, got {type(given).__name__}{hint}"
+            )
 
 
 def _listed(results: Any) -> list[Any]:

@@ -480,7 +480,9 @@ def test_values_cannot_be_read_while_a_step_is_captured() -> None:
     x = nd.ones((3,), ctx=gpu(0))
     step = captured_step(lambda: x * x.sum().asscalar())
     step()
-    with pytest.raises(MXNetError, match="cannot be read on the host"):
+    with pytest.raises(
+        MXNetError, match=r"cannot be captured: .*cannot be read on the host.* called without"
+    ):
         step()
     np.testing.assert_array_equal((x + 1).asnumpy(), 2)  # the GPU goes on
 
@@ -502,6 +504,46 @@ def test_inputs_from_other_places() -> None:
     inputs[0][:] = 20
     np.testing.assert_array_equal(step(inputs[0]).asnumpy(), 21)
     np.testing.assert_array_equal(step(result).asnumpy(), 22)
+
+
+@pytest.mark.parametrize("calls", [0, 1, 3])
+def test_what_is_no_array_is_refused(calls: int) -> None:
+    step = captured_step(lambda x: x + 1)
+    for _ in range(calls):
+        step(nd.ones((3,)))
+    with pytest.raises(ArgumentError, match="input 0: expected an NDArray, got ndarray"):
+        step(np.ones(3))
+    with pytest.raises(
+        ArgumentError, match=r"expected an NDArray, got DataBatch; of a batch give \*batch\.data"
+    ):
+        step(DataBatch([nd.ones((3,))]))
+    for _ in range(3):
+        np.testing.assert_array_equal(step(nd.ones((3,))).asnumpy(), 2)
+    assert step.captured
+
+
+def test_a_gradient_that_was_replaced_lives_as_long_as_the_step() -> None:
+    w = nd.ones((4,), ctx=gpu(0))
+    w.attach_grad()
+
+    def forward(x: Any) -> None:
+        with autograd.record():
+            y = x * w
+        y.backward()
+
+    step, x = nd_captured_step(forward, weights=[w]), nd.arange(4)
+    for _ in range(3):
+        step(x)
+    former = w.grad.asnumpy()
+    w.attach_grad()  # nobody but the step has the former one any more
+    gc.collect()
+    others = [nd.ones((4,), ctx=gpu(0)) for _ in range(8)]
+    for _ in range(4):
+        step(x)
+    waitall()
+    np.testing.assert_array_equal(former, np.arange(4))
+    np.testing.assert_array_equal(w.grad.asnumpy(), 0)
+    assert all((each.asnumpy() == 1).all() for each in others)
 
 
 def test_inputs_keep_their_shapes() -> None:

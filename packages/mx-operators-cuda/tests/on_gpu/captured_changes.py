@@ -387,6 +387,37 @@ def test_parameters_that_the_trainer_takes_or_that_get_other_arrays() -> None:
     check(run)
 
 
+def test_a_network_that_has_seen_no_batch() -> None:
+    """Its parameters get shapes in the first call; the third one captures."""
+    found = []
+    for captured in (False, True):
+        rng = np.random.default_rng(5)
+        net = nn.HybridSequential()
+        net.add(nn.Dense(4, activation="tanh"), nn.Dense(1))
+        net.initialize("ones", ctx=gpu(0))
+        trainer = Trainer(net.collect_params(), "adam")
+
+        def forward(x: Any, net: Any = net) -> Any:
+            with autograd.record():
+                losses = net(x).square()
+            losses.backward()
+            return losses
+
+        step = trainer.captured_step(forward, BATCH) if captured else None
+        for k in range(5):
+            x = nd.array(rng.normal(size=(BATCH, WIDTH)))
+            if step is not None:
+                step(x)
+                assert step.captured == (k >= 2)  # type: ignore[attr-defined]
+            else:
+                forward(x.copyto(gpu(0)))
+                trainer.step(BATCH)
+        found.append([parameter.data().asnumpy() for parameter in net.collect_params().values()])
+        assert trainer.optimizer.num_update == 5
+    for eager, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(eager, other)
+
+
 def test_parameters_that_have_moved_are_refused() -> None:
     training = ByTrainer(True, learning_rate=0.1)
     for _ in range(3):

@@ -35,13 +35,18 @@ class HeldByTrainer(HeldStep):
 
     def __init__(self, trainer: Trainer, context: Context, batch_size: float) -> None:
         self._trainer, self._context, self._batch_size = trainer, context, batch_size
-        self._find()
+        self._check()
+
+    def _check(self) -> None:
+        contexts = self._trainer._check_contexts()
+        if contexts != [self._context]:
+            raise RefusedError(
+                f"[Trainer] captured_step: expected parameters on {self._context}, got {contexts}"
+            )
 
     def _find(self) -> Used:
+        self._check()
         trainer, context = self._trainer, self._context
-        contexts = trainer._check_contexts()
-        if contexts != [context]:
-            raise RefusedError(f"[Trainer] captured_step: expected parameters on {context}, got {contexts}")
         learned = [(i, param) for i, param in enumerate(trainer._params) if param.grad_req != "null"]
         return Used(
             trainer._optimizer,
@@ -51,6 +56,11 @@ class HeldByTrainer(HeldStep):
                 *(param.grad(context) for _, param in learned),
             ),
         )
+
+    def begins(self) -> None:
+        """As `Held` says; parameters without shapes get them in `forward`, and the step is captured one call later."""
+        if not any(param._deferred_init is not None for param in self._trainer._params):
+            super().begins()
 
     def _find_version(self) -> tuple[object, ...]:
         return present(), self._trainer._optimizer
