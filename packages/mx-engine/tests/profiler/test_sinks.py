@@ -13,7 +13,8 @@ import pytest
 from mx_core import plugins, services
 from mx_core.errors import MXNetError
 from mx_engine import profiler
-from mx_engine.profiler.recording import Recording
+from mx_engine.profiler import chrome_trace
+from mx_engine.profiler.recording import Operation, Recording
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -136,3 +137,12 @@ def test_a_sink_of_another_distribution(python: Callable[..., Any], tmp_path: Pa
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "p.names").read_text() == "a b"
     assert len(trace(tmp_path / "p.json", "X")) == 2
+
+
+def test_rows_of_an_accelerator_are_streams_and_what_enqueues_nodes_there() -> None:
+    whole = Operation("Executor", 2, 0, 5, 0, 10, 40, False)
+    node = Operation("relu", 2, 0, 3, 11, 11, 12, False, "relu1")
+    on_cpu = Operation("relu", 1, 0, 3, 11, 11, 12, False)
+    events = chrome_trace.trace_events(Recording([whole, node, on_cpu], [], [], []))
+    rows = [(e["pid"], e["args"]["name"]) for e in events if e["name"] == "thread_name"]
+    assert rows == [(0, "stream 5"), (0, "thread 3"), (1, "thread 3")]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recordings as Chrome trace JSON, which Perfetto and chrome://tracing open.
 
-A process per device and per domain, a thread per executing thread, times in microseconds.
+A process per device and per domain, a thread per executing thread, times in microseconds. An accelerator's operations
+have a thread per stream, the one that waits for it; the threads that enqueue nodes there have their own.
 """
 
 from __future__ import annotations
@@ -35,11 +36,18 @@ class _Processes:
             self.names.append(_named("process_name", known, 0, name))
         return known
 
-    def lane(self, process: int, thread: int) -> int:
+    def lane(self, process: int, operation: Operation) -> int:
+        thread = operation.thread
         if (process, thread) not in self._lanes:
             self._lanes.add((process, thread))
-            self.names.append(_named("thread_name", process, thread, f"thread {thread}"))
+            what = "stream" if _on_stream(operation) else "thread"
+            self.names.append(_named("thread_name", process, thread, f"{what} {thread}"))
         return thread
+
+
+def _on_stream(operation: Operation) -> bool:
+    """Whether an operation as a whole, no part of one, ran on an accelerator."""
+    return operation.label is None and not device_name(operation).startswith("cpu")
 
 
 def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
@@ -62,7 +70,7 @@ def trace_events(recording: Recording) -> Iterator[dict[str, Any]]:
             "cat": "operator",
             "name": o.label or o.name,
             "pid": pid,
-            "tid": processes.lane(pid, o.thread),
+            "tid": processes.lane(pid, o),
             "ts": o.started / 1e3,
             "dur": (o.finished - o.started) / 1e3,
             "args": {"operator": o.name, "queued_us": (o.started - o.pushed) / 1e3, "failed": o.failed},
