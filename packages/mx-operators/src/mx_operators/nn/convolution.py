@@ -38,7 +38,7 @@ class ConvolutionParam(WindowParam, BiasedParam):
     workspace: int = opt(1024, "upper bound of scratch memory, MiB", lower=0)
     no_bias: bool = opt(False, "leave out the bias")
     cudnn_tune: str | None = opt(None, "accepted for compatibility")
-    cudnn_off: bool = opt(False, "accepted for compatibility")
+    cudnn_off: bool = opt(False, "on a GPU: kernels of mx, also where cuDNN is installed")
     layout: str | None = opt(
         None, "axis order of data; channels first unless NHWC or NDHWC", choices=(*LAYOUTS, None)
     )

@@ -36,7 +36,7 @@ class DeconvolutionParam(WindowParam, BiasedParam):
     workspace: int = opt(512, "upper bound of scratch memory, MiB", lower=0)
     no_bias: bool = opt(True, "leave out the bias")
     cudnn_tune: str | None = opt(None, "accepted for compatibility")
-    cudnn_off: bool = opt(False, "accepted for compatibility")
+    cudnn_off: bool = opt(False, "on a GPU: kernels of mx, also where cuDNN is installed")
     layout: str | None = opt(None, "axis order of data", choices=("NCW", "NCHW", "NCDHW", None))
 
 

@@ -33,7 +33,7 @@ class BatchNormParam(StatisticsParam):
     """The same, the axis, and what is accepted for compatibility."""
 
     axis: int = opt(1, "the channel axis")
-    cudnn_off: bool = opt(False, "accepted for compatibility")
+    cudnn_off: bool = opt(False, "on a GPU: kernels of mx, also where cuDNN is installed")
     min_calib_range: float | None = opt(None, "accepted for compatibility")
     max_calib_range: float | None = opt(None, "accepted for compatibility")
 
