@@ -82,7 +82,7 @@ print("exact", store)
 """
 
 
-@pytest.mark.parametrize(("workers", "servers"), [(1, 1), (2, 2)])
+@pytest.mark.parametrize(("workers", "servers"), [(1, 1), (2, 2), (4, 2)])
 def test_sums_are_exact(start: Any, workers: int, servers: int) -> None:
     job = start(SUMS, workers, "-s", str(servers), MXNET_KVSTORE_BIGARRAY_BOUND="5000")
     assert job.wait(300) == 0, job.text
@@ -289,13 +289,14 @@ raise AssertionError("no error")
 """
 
 
-@pytest.mark.parametrize("case", ["push", "barrier"])
-def test_a_key_that_one_worker_adds_later_is_named_at_once(start: Any, case: str) -> None:
-    """Each of the two waits for the other one, at different calls; the deadline is far."""
-    job = start(f"CASE = {case!r}\n{ALONE}", 2, "-s", "2", "--deadline", "240")
+@pytest.mark.parametrize(("case", "policy"), [("push", "stop"), ("barrier", "restart")])
+def test_a_key_that_one_worker_adds_later_is_named_at_once(start: Any, case: str, policy: str) -> None:
+    """Each of the two waits for the other one, at different calls; the deadline is far, and no policy helps."""
+    job = start(f"CASE = {case!r}\n{ALONE}", 2, "-s", "2", "--deadline", "240", "--on-loss", policy)
     job.wait_for("begins", 2)
     words = "push 4 of key 'a': initialised by worker 1 and not by worker 0: key 'b'; all workers must"
     assert set(job.wait_for(rf"refused (\d) \w+ .*{words}", 2, 60.0)) == {"0", "1"}
     assert job.wait() == 1, job.text
     assert len(job.wait_for(rf"\nmx launch: {words}")) == 1, job.text
+    assert "anew" not in job.text
     job.check_nothing_is_left()
