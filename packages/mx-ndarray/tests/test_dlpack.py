@@ -183,3 +183,38 @@ def test_jax() -> None:
     a = nd.array([1, 2, 3])
     assert (jax.dlpack.from_dlpack(a) + 1).tolist() == [2, 3, 4]
     assert nd.from_dlpack(jax.numpy.arange(3)).asnumpy().tolist() == [0, 1, 2]
+
+
+class OnlyDLPack:
+    """An array that NumPy does not take by `np.asarray`."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **settings):
+        return self.array.__dlpack__(**settings)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_arrays_are_made_and_written_from_dlpack():
+    given = OnlyDLPack(nd.array([1, 2, 3], dtype="int32"))
+    made = nd.array(given)
+    assert made.dtype == np.float32 and made.asnumpy().tolist() == [1, 2, 3]
+    made += 1  # it is a copy
+    assert given.array.asnumpy().tolist() == [1, 2, 3]
+    assert nd.array(given, dtype="int64").dtype == np.int64
+    target = nd.zeros((2, 3))
+    target[1] = given
+    assert target.asnumpy().tolist() == [[0, 0, 0], [1, 2, 3]]
+    with pytest.raises(TypeError, match="got object"):
+        nd.array(object())
+
+
+def test_the_way_from_numba_is_named():
+    class Numba:
+        __cuda_array_interface__ = {"shape": (1,), "typestr": "<f4", "data": (16, False), "version": 3}
+
+    with pytest.raises(TypeError, match="CuPy's asarray reads it"):
+        nd.array(Numba())

@@ -60,7 +60,7 @@ def _code(name: str, dtype: Any) -> int:
 
 @served_natively
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
-    """An array from numbers, lists, a NumPy array or an NDArray; a copy.
+    """An array from numbers, lists, a NumPy array, an NDArray or an array of DLPack; a copy.
 
     Parameters
     ----------
@@ -79,11 +79,21 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
         target = dtypes.numpy_dtype(code)
         host = np.ascontiguousarray(values.astype(target, copy=False)).reshape(values.shape)
     except (TypeError, ValueError) as error:
+        if hasattr(source_array, "__dlpack__"):  # of a device, or NumPy does not know how to read it
+            return _from_dlpack(source_array, ctx, code)
+        hint = "; CuPy's asarray reads it" if hasattr(source_array, "__cuda_array_interface__") else ""
         raise TypeError(
             f"[array] expected numbers, nested lists of equal length or an array, got "
-            f"{type(source_array).__name__}: {error}"
+            f"{type(source_array).__name__}: {error}{hint}"
         ) from None
     return _core.from_numpy(host, code, _place(ctx))
+
+
+def _from_dlpack(source: Any, ctx: Context | None, code: int) -> NDArray:
+    from mx_ndarray import exchange
+
+    lent = exchange.from_dlpack(source)
+    return lent.copyto(current_context() if ctx is None else ctx).astype(dtypes.name(code), copy=False)
 
 
 def _plain(source: Any) -> Any:

@@ -199,7 +199,7 @@ def put(array: NDArray, key: Any, value: Any) -> None:
 
 def _fitted(value: Any, like: NDArray, shape: tuple[int, ...]) -> NDArray:
     """`value` as an array of the type of `like`, broadcast to `shape`."""
-    if on_device(value):
+    if on_device(value) or (hasattr(value, "__dlpack__") and not hasattr(value, "__array__")):
         value = taken(value).as_in_context(like.context)
     if not isinstance(value, NDArray):
         try:

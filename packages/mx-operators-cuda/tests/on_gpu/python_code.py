@@ -297,6 +297,9 @@ def test_a_producer_learns_the_stream(ctx: Any) -> None:
     foreign = Foreign(nd.array(X, ctx=ctx))
     np.testing.assert_array_equal(nd.from_dlpack(foreign).asnumpy(), X)
     assert len(foreign.streams) == 1 and foreign.streams[0] not in (None, 0)
+    made = nd.array(foreign, ctx=ctx)  # a copy
+    np.testing.assert_array_equal((made + 1).asnumpy(), X + 1)
+    assert made.context == ctx and nd.array(foreign).context == cpu()
 
 
 def test_numpy_is_not_lent_memory_of_a_gpu(ctx: Any) -> None:
