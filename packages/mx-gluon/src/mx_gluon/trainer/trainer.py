@@ -299,7 +299,8 @@ class Trainer:
         ----------
         forward : function
             Takes the arrays of a batch on the GPU and runs forward and backward; what it returns, the step returns. It
-            runs in the first two calls only, so it must do the same whatever the arrays hold.
+            runs in the first two calls only (three where the first batch tells the shapes of parameters), so it must do
+            the same whatever the arrays hold.
         batch_size : float
             As for `step`.
         ctx : Context
