@@ -343,15 +343,17 @@ _CPU = 1
 def _nothing(call: KernelCall, device: str, ordered: Sequence[KernelSpec]) -> str:
     from mx_core.services import DEVICE_INSTALL
 
-    types = ", ".join(map(str, call.inputs))
+    kind, tensors = ("inputs", call.inputs) if call.inputs else ("outputs", call.outputs)
+    types = ", ".join(map(str, tensors))
     have = ", ".join(spec.variant for spec in ordered)
+    given = ", ".join(f"{name}={text}" for name, text in call.params.attrs().items())
     why = (
-        f"none of its kernels for {device} ({have}) takes them with these parameters"
+        f"none of its kernels for {device} ({have}) takes such a call" + (f" with {given}" if given else "")
         if ordered
         else f"nothing is registered for {device}"
     )
     hint = plugins.missing_hint("kernels", call.op.name)
     cure = "" if device not in DEVICE_INSTALL or ordered else f" Install {DEVICE_INSTALL[device]}."
-    return f"no kernel for {call.op.name!r} on {call.context} with inputs ({types}): {why}.{cure}" + (
+    return f"no kernel for {call.op.name!r} on {call.context} with {kind} ({types}): {why}.{cure}" + (
         f" {hint}" if hint else ""
     )

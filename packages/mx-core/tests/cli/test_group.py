@@ -310,6 +310,20 @@ def test_ops_show_says_which_parameters_to_set(mx, site):
     assert status == 0 and "chosen" in output
 
 
+def test_ops_show_what_declined_where_nothing_accepts(mx, site):
+    kernels = """
+    def mx_register_kernels(registry):
+        registry.add("acme_scale", "gpu", "shy", lambda call: None)
+"""
+    site.add("acme", SCALED + kernels)
+    given = ("--set", "factor=2", "--set", "axis=0", "--input", "2,3", "--device", "gpu")
+    status, output = mx("ops", "show", "acme_scale", *given)
+    assert status == 1 and "shy  priority 10  plug-in acme  declined this signature\n" in output
+    assert output.rstrip().endswith(
+        "with inputs (float32[2, 3]): none of its kernels for gpu (shy) takes such a call with factor=2, axis=0."
+    )
+
+
 def test_ops_of_an_unknown_name_suggests(mx, site):
     site.add("acme", OPERATORS)
     status, output = mx("ops", "acme_twic")

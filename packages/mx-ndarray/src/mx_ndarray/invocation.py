@@ -21,6 +21,7 @@ Spec = tuple[tuple[int, ...], int]
 Bounds = tuple[int | None, ...]
 
 _CURE = "; to compute it in main memory, bring its inputs there with as_in_context(cpu())"
+_CURE_WITHOUT_INPUTS = "; to make it in main memory, give ctx=cpu()"
 
 
 class Binding(NamedTuple):
@@ -385,7 +386,10 @@ def _prepared(
         if prepared is None:
             prepared = kernels.prepare(op, params, inputs, outputs, ctx, is_train)
     except NoKernelError as error:
-        raise error if _on_host(ctx) else NoKernelError(f"{str(error).rstrip('.')}{_CURE}") from None
+        if _on_host(ctx):
+            raise
+        cure = _CURE if inputs else _CURE_WITHOUT_INPUTS
+        raise NoKernelError(f"{str(error).rstrip('.')}{cure}") from None
     return prepared
 
 

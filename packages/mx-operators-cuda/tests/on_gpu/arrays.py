@@ -281,9 +281,14 @@ def test_free_memory(ctx: Any) -> None:
 
 def test_what_has_no_kernel_says_so(ctx: Any) -> None:
     with pytest.raises(
-        NoKernelError, match=r"no kernel for 'take' on gpu\(\d\) .*kernels for gpu \(nvrtc\) takes"
+        NoKernelError,
+        match=r"no kernel for 'take' on gpu\(\d\) .*kernels for gpu \(nvrtc\) takes such a call with mode=raise",
     ):
         nd.take(nd.ones((2, 4), ctx=ctx), nd.ones((1,), ctx=ctx), mode="raise")
+    with pytest.raises(
+        NoKernelError, match=r"'_ones' on gpu\(\d\) with outputs \(complex64\[2\]\).*give ctx=cpu\(\)"
+    ):
+        nd.ones((2,), ctx=ctx, dtype="complex64")
     with pytest.raises(MXNetError, match="gpu"):
         nd.ones((2,), ctx=ctx) + nd.ones((2,), ctx=cpu())
     with pytest.raises(MXNetError, match=r"gpu\(99\)"):

@@ -11,7 +11,7 @@ import click
 
 from mx_core import context, dtypes, kernels, operators, plugins
 from mx_core.cli.table import table
-from mx_core.errors import ArgumentError, UnknownOperatorError
+from mx_core.errors import ArgumentError, NoKernelError, UnknownOperatorError
 from mx_core.operator.declaration import Operator
 from mx_core.operator.infer import infer_shapes, infer_types
 
@@ -31,7 +31,12 @@ class _Ops(click.Group):
 @click.option("--all", "everything", is_flag=True, help="Include backward and internal operators.")
 @click.pass_context
 def ops(context: click.Context, everything: bool) -> None:
-    """List operators and their kernels for each device."""
+    """List operators and their kernels for each device.
+
+    Kernels are named after what computes, and asked in this order. onednn, cublas, cudnn: these libraries. vector,
+    nvrtc: kernels of mx, for a CPU and, compiled by NVRTC, for a GPU. upcast: in float32 between two casts. python: a
+    function in Python, on arrays of the device. reference: the operator's definition in NumPy.
+    """
     if context.invoked_subcommand is not None:
         return
     rows = []
@@ -79,14 +84,16 @@ def show(
         if not rows:
             click.echo(f"{device_type}: no kernel")
             continue
+        reasons, refused = _reasons(call) if call is not None else (defaultdict(str), None)
         click.echo(f"{device_type}, the first that accepts the signature is used:")
-        reasons = _reasons(call) if call is not None else defaultdict(str)
         click.echo(
             table(
                 (f"  {variant}", f"priority {priority}", f"plug-in {plugin}", reasons[variant, plugin])
                 for variant, priority, plugin in rows
             )
         )
+        if refused is not None:
+            raise click.ClickException(str(refused))
 
 
 def _call(
@@ -130,10 +137,14 @@ def _complete(
     return tuple(complete)
 
 
-def _reasons(call: kernels.KernelCall) -> dict[tuple[str, str], str]:
-    """(variant, plug-in) -> whether the kernel is chosen for this signature, and if not, why."""
-    chosen = kernels.prepare(call.op, call.params, call.inputs, call.outputs, call.context, call.is_train)
-    picked = (chosen.variant, chosen.plugin)
+def _reasons(call: kernels.KernelCall) -> tuple[dict[tuple[str, str], str], NoKernelError | None]:
+    """(variant, plug-in) -> whether the kernel is chosen for this signature, if not, why; the error where none is."""
+    picked, refused = None, None
+    try:
+        chosen = kernels.prepare(call.op, call.params, call.inputs, call.outputs, call.context, call.is_train)
+        picked = (chosen.variant, chosen.plugin)
+    except NoKernelError as error:
+        refused = error
     reasons: dict[tuple[str, str], str] = {}
     after = False
     for spec in kernels.candidates(call.op, call.context.device_type):
@@ -147,7 +158,7 @@ def _reasons(call: kernels.KernelCall) -> dict[tuple[str, str], str]:
             reasons[key] = "does not support this signature"
         else:
             reasons[key] = "declined this signature"
-    return reasons
+    return reasons, refused
 
 
 def _variants(op: Operator, device: str) -> str:
