@@ -59,6 +59,7 @@ def test_launches(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest
     machine = fake_machine.Machine(tmp_path_factory, pytestconfig)
     said = machine.run(PROGRAM, timeout=240, FAKE_CUDA_DELAY="100").splitlines()
     assert said == [
+        "the source has no kernel 'scale'. A kernel is extern \"C\", or named in exports. "
         "[scale] [gpu(0)] cuModuleGetFunction: CUDA_ERROR_NOT_FOUND (500): named symbol not found",
         "[axpy] [gpu(0)] argument 1 lies on cpu(0)",
     ]
@@ -67,6 +68,7 @@ def test_launches(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest
 def test_sources_compile_for_a_real_gpu() -> None:
     from mx_core.errors import MXNetError
     from mx_operators_cuda import nvrtc
+    from mx_operators_cuda.user_kernels import kernels_of
 
     try:
         nvrtc.library()
@@ -76,5 +78,6 @@ def test_sources_compile_for_a_real_gpu() -> None:
     made: Any = nvrtc.compile_module(source, "sm_90", ("--use_fast_math",), ("grid<float>",))
     code, symbols = made
     assert code[:4] == b"\x7fELF" and symbols["grid<float>"].startswith("_Z4gridIf")
+    assert kernels_of(code, symbols) == ["axpy", "grid<float>"]
     with pytest.raises(nvrtc.CompileError, match=r"\[source\] NVRTC, sm_90: .*\n.*nothing"):
         nvrtc.compile_module('extern "C" __global__ void a() { nothing(); }')

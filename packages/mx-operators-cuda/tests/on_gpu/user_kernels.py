@@ -148,9 +148,9 @@ def test_a_launch_that_waits_keeps_its_shared_memory() -> None:
         np.testing.assert_array_equal(y.asnumpy(), np.arange(64)[::-1])
 
 
-def test_refusals(ctx: Any, module: SourceModule) -> None:
+def test_refusals(ctx: Any, module: SourceModule, monkeypatch: pytest.MonkeyPatch) -> None:
     x = nd.ones((4,), ctx=ctx)
-    with pytest.raises(MXNetError, match="no_such"):
+    with pytest.raises(MXNetError, match=r"the source has no kernel 'no_such'.*extern"):
         module.check("no_such")
     with pytest.raises(CompileError, match="nonsense"):
         SourceModule('extern "C" __global__ void nonsense(float* x) { x[0] = nonsense_; }')
@@ -159,6 +159,18 @@ def test_refusals(ctx: Any, module: SourceModule) -> None:
     with pytest.raises(MXNetError, match=r"gpu\(99\) cannot be used"):
         axpy(module, gpu(99), x, x, 1.0)
     y = nd.zeros((4,), ctx=ctx)
+    for grid, block, said in (
+        ((1, 1, 1), (64, 64, 1), r"block \(64, 64, 1\): 4096 threads, at most 1024"),
+        ((1, 1, 1), (1, 1, 65), r"block \(1, 1, 65\): at most \(1024, 1024, 64\)"),
+        ((1, 65536, 1), (1, 1, 1), r"grid \(1, 65536, 1\): at most \(2147483647, 65535, 65535\)"),
+    ):
+        with pytest.raises(ArgumentError, match=rf"\[places\] {said}"):
+            launch(module, "places", ctx, [(y, True)], grid, block)
+    with pytest.raises(
+        MXNetError, match=r"grid \(1, 1, 1\), block \(4, 1, 1\), 1048576 bytes of shared memory.*cuFunc"
+    ):
+        launch(module, "places", ctx, [(y, True)], (1, 1, 1), (4, 1, 1), 1 << 20)
+    monkeypatch.setattr("mx_operators_cuda.user_kernels._check_extents", lambda *_: None)  # the driver's turn
     launch(module, "places", ctx, [(y, True)], (1, 1, 1), (2048, 1, 1))
     with pytest.raises(MXNetError, match=r"\[places\] .*cuLaunchKernel.*INVALID_VALUE"):
         y.wait_to_read()

@@ -85,7 +85,7 @@ class CudaModule:
         ------
         ArgumentError  a parameter is not of the form "(const) type (*) (name)"
         DTypeError     a type is none of those above
-        MXNetError     the source has no such kernel
+        MXNetError     the source has no such kernel; says which it has
         """
         parameters = [_parsed(one) for one in signature.split(",")]
         self._module.check(name)
@@ -140,9 +140,10 @@ class CudaKernel:
 
         Raises
         ------
-        ArgumentError  the number, a kind or the place of an argument, extents, or a context that is no GPU
+        ArgumentError  the number, a kind or the place of an argument, a context that is no GPU, or extents that no GPU
+                       takes, such as more than 1024 threads in a block
         DTypeError     an array of another type
-        MXNetError     CUDA refuses the launch, such as more than 1024 threads in a block
+        MXNetError     CUDA refuses the launch, such as too much shared memory
         """
         if ctx.device_type != "gpu":
             raise self._error(f"Cuda kernel can only be launched on GPU, got {ctx}")
