@@ -340,11 +340,11 @@ void what_was_noted_is_joined() {
     use({}, {later});
     CHECK(table->keep_order(table.self(), device.context(), 0, &error) == MX_OK);
   }
-  for (mx_variable* v : {before, read, written, elsewhere, later, apart, beside}) table.remove(v);
+  for (mx_variable* v : {before, read, written, elsewhere, later}) table.remove(v);
   table.quiet();
   CHECK(join_noted(&joint) == MX_OK && is_part(given));  // `later` has ended
   CHECK(table->join_noted(table.self(), {MX_CPU, 0}, &given, 1, nullptr, 0, &joint, &error) == MX_ERROR_VALUE);
-  table.remove(given);
+  for (mx_variable* v : {given, apart, beside}) table.remove(v);
 }
 
 // Threads end variables while another one joins those that were noted.
