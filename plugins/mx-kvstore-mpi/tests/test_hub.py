@@ -103,6 +103,22 @@ def test_silence_is_a_loss(hub: Hub) -> None:
         member.close()
 
 
+@pytest.mark.parametrize(
+    ("status", "reasons"),
+    [(None, 1), ("has ended with exit status 0", 1), ("has ended with exit status 1", 0)],
+)
+def test_a_loss_that_no_exit_status_tells_is_a_reason(status: str | None, reasons: int) -> None:
+    hub = Hub(Job(2, 1, "test"), "secret", explain=lambda number: status)
+    hub.serve()
+    joined = members(hub, "worker", "worker", "server")
+    for count in (1, 2):
+        joined[count - 1].close()  # the second one ends because of the first one
+        until(lambda count=count: len(hub.losses) == count)
+    assert hub.reasons == hub.losses[:reasons]
+    joined[2].close()
+    hub.close()
+
+
 def test_a_hub_that_takes_nothing_has_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """The system says once that it gave a connection up: here to who sends, and to who reads only that it ended."""
     monkeypatch.setattr(membership, "SILENCE", 0.3)

@@ -407,6 +407,26 @@ except mx.MXNetError as error:
 """
 
 
+ENDS = """
+import os
+import mx
+store = mx.kv.create("dist_sync")
+store.init("a", mx.nd.zeros((3,)))
+store.pushpull("a", mx.nd.ones((3,)), out=(out := mx.nd.zeros((3,))))
+print("served", out.asnumpy(), flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.long
+def test_a_worker_that_ends_without_a_word_is_named(start: Any) -> None:
+    job = start(ENDS, 1, "-s", "1", "--grace", "60")
+    job.wait_for("served", 1)
+    assert job.wait(60) == 1, job.text
+    told = r"mx launch: worker 0 \(process \d+ on .*\) has ended with exit status 0\n"
+    assert re.search(told, job.text), job.text
+
+
 @pytest.mark.long
 def test_a_killed_server_is_named(start: Any, gone: Any) -> None:
     job = start(LOOP, 2, "-s", "2")

@@ -99,8 +99,8 @@ class Hub:
         self._all_gone = threading.Event()
         #: what happened to processes that were lost, in order
         self.losses: list[str] = []
-        #: why others had to end, in order: what a process found wrong, what it waited for until its deadline, or how
-        #: one ended that was still needed
+        #: why others had to end, in order: what a process found wrong, what it waited for until its deadline, how one
+        #: ended that was still needed, or that the first one is lost without an exit status that says so
         self.reasons: list[str] = []
         self._ends: dict[int, None] = {}
         self._listener = socket.create_server(address, backlog=max(16, 2 * job.size))
@@ -301,8 +301,9 @@ class Hub:
                     return
                 member.lost = True
                 self._ends.setdefault(member.number)
+                alone = not self.losses and told in (None, described(0))  # no exit status says it, too
                 self.losses.append(text)
-                self.reasons += [text] if missed else []
+                self.reasons += [text] if missed or alone else []
                 others = [each for each in self._members.values() if not each.lost]
                 meeting = self._meeting
             for other in others:
