@@ -277,6 +277,31 @@ def test_a_later_job_takes_another_optimizer_where_it_is_told_to(folder: Path, k
     run(program)
 
 
+@pytest.mark.parametrize("takes", [False, True])
+def test_pushes_that_are_applied_at_once_wait_for_the_optimizer_of_their_job(
+    folder: Path, takes: bool
+) -> None:
+    async def program() -> None:
+        job, new = Job(folder), describe(mx.optimizer.SGD(learning_rate=-2))
+        await job.init("w", [0])
+        await job.ask(0, "optimizer", n=1, optimizer=describe(SGD))
+        await job.push(1, 1, [1], command="push at once")
+        job.later(new_optimizer=takes)
+        early = asyncio.create_task(job.push(1, 2, [1], command="push at once"))
+        await settled([early])
+        assert (await job.ask(1, "pull", key="w")).tolist() == [1]
+        if takes:
+            await job.ask(0, "optimizer", n=1, optimizer=new)
+            await early
+            assert (await job.ask(1, "pull", key="w")).tolist() == [1 + 2]
+            return
+        for refused in (job.ask(0, "optimizer", n=1, optimizer=new), early):
+            with pytest.raises(RuntimeError, match="ProtocolError.*--new-optimizer"):
+                await refused
+
+    run(program)
+
+
 def test_a_later_job_sets_optimizers_in_turn_or_the_last_alone(folder: Path) -> None:
     async def program() -> None:
         job, optimizers = Job(folder), [describe(mx.optimizer.SGD(momentum=m)) for m in (0.25, 0.5, 0.75)]

@@ -73,14 +73,14 @@ class Rounds:
         )
 
     async def push_at_once(self, rank: int, told: dict[str, Any], data: Bytes) -> Found:
-        """Pushes of several keys, each of which is applied now."""
+        """Pushes of several keys, each of which is applied now: by an optimizer of this job, not of one before."""
         for each, piece in self._pieces(rank, told, data):
             if piece is None:
                 return {"unseen": True}, None
             value = self._state.value(each)
             store = self._state.store(value.store)
             await self._waits.until(
-                self._state.waiters, rank, lambda store=store: store.updater is not None,  # type: ignore[misc]
+                self._state.waiters, rank, lambda store=store: store.optimizers > 0,  # type: ignore[misc]
                 f"push of key {value.key!r}, for the optimizer of worker 0", lambda: {0} - {rank},
             )  # fmt: skip
             if each["n"] <= value.applied.get(rank, 0):
