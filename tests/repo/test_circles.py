@@ -50,6 +50,8 @@ LATE = {
     ("mx_ndarray.ndarray", "mx_ndarray.exchange"),
     ("mx_ndarray.ndarray", "mx_ndarray.products"),
     ("mx_ndarray.ndarray", "mx_ndarray.views"),
+    # an array is made of what NumPy cannot read by way of another library's array
+    ("mx_ndarray.creation", "mx_ndarray.exchange"),
     # methods of Symbol that hand it to what is built on symbols
     ("mx_symbol.symbol.symbol", "mx_symbol.runtime.bind"),
     ("mx_symbol.symbol.symbol", "mx_symbol.serialization.json_reader"),
