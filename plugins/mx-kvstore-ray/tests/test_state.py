@@ -324,6 +324,31 @@ def test_a_later_job_sets_optimizers_in_turn_or_the_last_alone(folder: Path) -> 
     run(program)
 
 
+@pytest.mark.parametrize("command", ["push", "push at once"])
+def test_a_later_job_that_sets_the_first_of_two_optimizers_alone_is_refused(
+    folder: Path, command: str
+) -> None:
+    async def program() -> None:
+        job = Job(folder / "server-0")
+        optimizers = [describe(mx.optimizer.SGD(momentum=m)) for m in (0.25, 0.5)]
+        told: dict[str, Any] = {"command": command, "rates": {"lr": -1.0}}
+        await job.init("w", [0])
+        for n in (1, 2):
+            await job.ask(0, "optimizer", n=n, optimizer=optimizers[n - 1])
+            await asyncio.gather(*(job.push(rank, n, [1], **told) for rank in (0, 1)))
+        for count in (2, 1):
+            job.later()
+            for n in range(1, count + 1):
+                await job.ask(0, "optimizer", n=n, optimizer=optimizers[n - 1])
+                await asyncio.gather(*(job.push(rank, n, [1], **told) for rank in (0, 1)))  # counted before
+            pushes = [job.push(rank, 5 - count, [1], **told) for rank in (1, 0)]
+            found = await asyncio.gather(*pushes, return_exceptions=True)
+            said = f"the files in {folder} are of a job that has set sgd with momentum 0.5 after sgd with momentum 0.25"
+            assert (said in str(found[1])) is (count == 1), found
+
+    run(program)
+
+
 def test_two_processes_never_have_the_same_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "_HELD", 0.1)
 

@@ -169,6 +169,22 @@ def check_goes_on(earlier: Sequence[Mapping[str, Any]], optimizer: Mapping[str, 
     )
 
 
+def check_last(given: Sequence[Mapping[str, Any]], count: int, folder: Path) -> None:
+    """Compares the last of the `count` optimizers that a job has set with the one that runs: the last in the files.
+
+    Raises
+    ------
+    ProtocolError  it is another one; the message names both
+    """
+    if not 0 < count < len(given) or same(given[count - 1], given[-1]):
+        return
+    theirs, mine = _lasting(given[-1]), _lasting(given[count - 1])
+    raise ProtocolError(
+        f"[KVStore] the files in {folder} are of a job that has set {_text(theirs, mine)} after {_text(mine, theirs)}, "
+        "and this one pushes without it; set it, too, or alone, or name another folder"
+    )
+
+
 def _lasting(optimizer: Mapping[str, Any]) -> dict[str, Any]:
     attributes = {name: each for name, each in optimizer["attributes"].items() if name not in _GOES_ON}
     return {**optimizer, "attributes": attributes}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mx_kvstore.arrays import sums
-from mx_kvstore_ray.agreement import Keys
+from mx_kvstore_ray.agreement import Keys, check_last
 from mx_kvstore_ray.errors import ProtocolError
 from mx_kvstore_ray.memory import Others
 from mx_kvstore_ray.messages import Bytes, aligned, check_dense, packed
@@ -85,10 +85,17 @@ class Rounds:
             )  # fmt: skip
             if each["n"] <= value.applied.get(rank, 0):
                 continue
+            if rank == 0:
+                self._check_optimizer(value)
             change = {name: each[name] for name in ("store", "key", "n", "rates")}
             expanded = value.expanded(each, piece).view(np.uint8)
             self._state.change({"do": "push", "rank": rank, **change}, expanded)
         return {}, None
+
+    def _check_optimizer(self, value: Value) -> None:
+        """Refuses pushes of a job whose optimizer is not the one that runs."""
+        store = self._state.store(value.store)
+        check_last(store.given, store.optimizers, self._state.folder)
 
     def _pieces(
         self, rank: int, told: dict[str, Any], data: Bytes
@@ -133,6 +140,8 @@ class Rounds:
         complete = [value for value in values if value.pushed and active <= value.pushed.keys()]
         for value in complete:
             value.check_alike()
+            if 0 in value.pushed:  # who sets optimizers
+                self._check_optimizer(value)
         turning = [value for value in complete if not value.in_place]
         targets = [value.places[1 - value.place].data for value in turning]
         sums(
