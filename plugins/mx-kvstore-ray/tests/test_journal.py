@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server's files hold after a disk was full for a moment."""
+"""What a server's files hold after a disk was full for a moment; files that are of no use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("mx_kvstore_ray", reason="mx-kvstore-ray is not installed")
 
-from mx_core.errors import FileError, MXNetError
+from mx_core.errors import FileError, FileFormatError, MXNetError
 from mx_kvstore_ray import journal as journal_module
 from mx_kvstore_ray.journal import Journal
 
@@ -148,3 +148,13 @@ def test_a_checkpoint_that_did_not_fit_leaves_the_one_before(tmp_path: Path) -> 
     journal.checkpoint([({"do": "state", "n": 6}, data(6, 5000))])
     assert [told.get("n") for told, _ in Journal(tmp_path, 1e9).recover()] == [6, None]
     journal.close()
+
+
+def test_files_of_another_version_are_refused(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, 1e9)
+    journal.checkpoint([])
+    journal.close()
+    (path,) = tmp_path.glob("checkpoint-*")
+    path.write_bytes(b"mxk2" + path.read_bytes()[4:])
+    with pytest.raises(FileFormatError, match=r"checkpoint-1\.bin: .* another version of mx wrote it"):
+        list(Journal(tmp_path, 1e9).recover())

@@ -238,11 +238,20 @@ def test_a_server_that_does_not_start_is_told_with_its_cause(monkeypatch: pytest
     )
 
 
-def test_what_cannot_be_started_is_told_before_ray_starts(tmp_path: Path) -> None:
-    program = tmp_path / "train.py"
-    program.write_text("")
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("train.py", "it may not be executed; for Python it is: python {}"),
+        ("train.sh", "it may not be executed"),
+        ("nowhere.sh", "there is no such command"),
+    ],
+)
+def test_what_cannot_be_started_is_told_before_ray_starts(tmp_path: Path, name: str, what: str) -> None:
+    program = tmp_path / name
+    if name.startswith("train"):
+        program.write_text("")
     done = CliRunner().invoke(launch, ["-n", "1", str(program), "--epochs", "3"])
-    said = f"mx launch: cannot start {program} --epochs 3: there is no such command; for Python it is: python {program}\n"
+    said = f"mx launch: cannot start {program} --epochs 3: {what.format(program)}\n"
     assert done.exit_code == 127 and done.output == said
 
 

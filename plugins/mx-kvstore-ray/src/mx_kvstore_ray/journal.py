@@ -100,7 +100,7 @@ class Journal:
 
         Raises
         ------
-        FileFormatError  the checkpoint is damaged
+        FileFormatError  the checkpoint is damaged, or of another version
         """
         if not self._number:
             return
@@ -109,7 +109,9 @@ class Journal:
             ended = told["do"] == "end"
             yield told, data
         if not ended:
-            raise FileFormatError(f"{self._checkpoint(self._number)}: the checkpoint is not whole")
+            raise FileFormatError(
+                f"{self._checkpoint(self._number)}: the checkpoint is not whole, or another version of mx wrote it"
+            )
         if self._changes(self._number).exists():
             yield from read(self._changes(self._number), self._number)
 

@@ -212,7 +212,8 @@ class Launch:
         command = self._plan.command[0]
         if shutil.which(command, path={**os.environ, **self._plan.environment}.get("PATH")) is None:
             hint = f"; for Python it is: python {command}" if command.endswith(".py") else ""
-            raise OSError(errno.ENOENT, f"there is no such command{hint}")
+            what = "it may not be executed" if os.path.isfile(command) else "there is no such command"
+            raise OSError(errno.ENOENT, f"{what}{hint}")
 
     def _causes(self) -> tuple[str, ...]:
         """Why the job failed, as all workers were told, and the worker that ended first; these may be the same."""
