@@ -256,6 +256,37 @@ def test_rates_and_counts_of_a_later_job_may_be_others(folder: Path) -> None:
     run(program)
 
 
+@pytest.mark.parametrize(
+    ("kind", "options", "other"),
+    [
+        ("FactorScheduler", {"step": 10, "factor": 0.5}, {"factor": 0.25}),
+        ("MultiFactorScheduler", {"step": [10, 20], "factor": 0.5}, {"step": [10, 21]}),
+        ("CosineScheduler", {"max_update": 200, "final_lr": 0.001}, {"base_lr": 0.2}),
+        ("PolyScheduler", {"max_update": 200}, {"pwr": 1}),
+    ],
+)
+def test_a_schedule_that_a_later_job_has_asked_for_a_rate_is_no_other_one(
+    folder: Path, kind: str, options: dict[str, Any], other: dict[str, Any]
+) -> None:
+    def made(count: int, **more: Any) -> mx.optimizer.Optimizer:
+        schedule = getattr(mx.lr_scheduler, kind)(**{"base_lr": 0.3, **options, **more})
+        optimizer = mx.optimizer.SGD(lr_scheduler=schedule, begin_num_update=count)
+        assert 0 < optimizer.learning_rate <= 0.3  # as a handler that logs it before the first step
+        return optimizer
+
+    async def program() -> None:
+        job = Job(folder)
+        await job.ask(0, "optimizer", n=1, optimizer=describe(made(0)))
+        for count in (0, 5, 100):
+            job.later()
+            await job.ask(0, "optimizer", n=1, optimizer=describe(made(count)))
+        job.later()
+        with pytest.raises(RuntimeError, match="ProtocolError.*this one sets sgd with lr_scheduler"):
+            await job.ask(0, "optimizer", n=1, optimizer=describe(made(100, **other)))
+
+    run(program)
+
+
 @pytest.mark.parametrize("kills", [False, True])
 def test_a_later_job_takes_another_optimizer_where_it_is_told_to(folder: Path, kills: bool) -> None:
     async def program() -> None:

@@ -11,6 +11,8 @@ from mx_kvstore_ray.errors import ProtocolError
 
 #: of an optimizer: what each push tells, and what its updates count
 _GOES_ON = {"lr", "wd", "rescale_grad", "begin_num_update", "num_update", "_index_update_count"}
+#: of a schedule: what its rates so far have changed, besides `base_lr`
+_STEPPED = {"count", "cur_step_ind", "_earlier"}
 _MUST = "all workers must initialise the same keys in the same order"
 
 
@@ -148,7 +150,7 @@ class Optimizers:
 def same(optimizer: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether one can go on where the other one has stopped: both as they were told when they were set.
 
-    Rates may differ, which each push tells, and how many updates a worker had made by itself.
+    Rates may differ, which each push tells, and how many updates a worker had made by itself, or asked a schedule for.
     """
     return bool(_ordered(_lasting(optimizer)) == _ordered(_lasting(other)))
 
@@ -187,7 +189,21 @@ def check_last(given: Sequence[Mapping[str, Any]], count: int, folder: Path) -> 
 
 def _lasting(optimizer: Mapping[str, Any]) -> dict[str, Any]:
     attributes = {name: each for name, each in optimizer["attributes"].items() if name not in _GOES_ON}
-    return {**optimizer, "attributes": attributes}
+    found = {**optimizer, "attributes": attributes}
+    if "lr_scheduler" in found:
+        found["lr_scheduler"] = _first(found["lr_scheduler"])
+    return found
+
+
+def _first(schedule: Mapping[str, Any]) -> dict[str, Any]:
+    """A schedule as it was made, whatever rates a worker has asked it for."""
+    told = schedule["attributes"]
+    found = {name: each for name, each in told.items() if name not in _STEPPED}
+    if told.get("_earlier", {}).get("list"):  # counts and rates before each change
+        found["base_lr"] = told["_earlier"]["list"][0]["list"][1]
+    if "base_lr_orig" in found:  # of which all rates are made
+        del found["base_lr"]
+    return {**schedule, "attributes": found}
 
 
 def _text(optimizer: Mapping[str, Any], other: Mapping[str, Any]) -> str:
