@@ -443,6 +443,21 @@ def test_a_push_that_failed_in_all_workers_is_missed_by_none() -> None:
     assert found == [*[5.0] * 6, *[7.0] * 6, *[11.0] * 6]
 
 
+def test_the_push_that_a_worker_which_has_ended_left_out_is_told_by_its_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "LATE", 0.05)
+    serving, missed = Serving(), []
+    serving._joined.membership.left.add(1)
+    serving._joined.membership.miss = lambda numbers, what: missed.append((numbers, what))
+    serving.comm.taking = True
+    serving.start({0: 6})
+    for source, push in ((0, 2), (1, 2), (0, 3)):  # the first one failed in both
+        numbered(serving, source, push, 1.0)
+    serving.serve(lambda: bool(missed))
+    assert missed == [({1}, " after 2 pushes of key 'k0', and worker 0 waits: push 3")]
+
+
 @pytest.mark.parametrize("first", ["before", "after"])
 def test_first_values_of_another_shape_are_refused(first: str) -> None:
     serving = Serving()

@@ -112,10 +112,9 @@ class Server:
         for value in self._values.values():
             if value.in_round and left.difference(value.pushed):
                 others = _names(self._world.job, set(value.pushed).difference(left)) or "another worker"
-                made = f" after {value.rounds} push{'' if value.rounds == 1 else 'es'} of key {value.key!r}"
-                self._miss(
-                    left.difference(value.pushed), f"{made}, and {others} waits: push {value.rounds + 1}"
-                )
+                before = value.waits_for - 1
+                made = f" after {before} push{'' if before == 1 else 'es'} of key {value.key!r}"
+                self._miss(left.difference(value.pushed), f"{made}, and {others} waits: push {before + 1}")
                 return
         if self._waiting and 0 in left:
             asking = {source for waiting in self._waiting.values() for source, _, _ in waiting}
@@ -127,9 +126,7 @@ class Server:
         for value in self._values.values():
             if value.in_round:
                 for worker in set(self._world.job.numbers("worker")).difference(value.pushed):
-                    missing.setdefault(worker, []).append(
-                        f"push {value.turn or value.rounds + 1} of key {value.key!r}"
-                    )
+                    missing.setdefault(worker, []).append(f"push {value.waits_for} of key {value.key!r}")
         for number, waiting in self._waiting.items():
             key = next((repr(declared["key"]) for _, _, declared in waiting if declared), f"number {number}")
             missing.setdefault(0, []).append(f"the first value of key {key}")

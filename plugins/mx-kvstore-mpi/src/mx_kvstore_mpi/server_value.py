@@ -110,6 +110,11 @@ class Value:
         """Whether workers have pushed something that waits for what others push."""
         return any(self._common)
 
+    @property
+    def waits_for(self) -> int:
+        """Which push of each worker a round that has begun waits for."""
+        return self.turn or self.rounds + 1
+
     def sum_slice(self, place: int) -> None:
         """Puts the sum of a slice over workers, in the order of their ranks, in the value's place."""
         elements = self.slices[place]
