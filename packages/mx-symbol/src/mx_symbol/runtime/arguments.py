@@ -114,7 +114,10 @@ def in_memory_of(array: NDArray, place: Context) -> bool:
 
 def check_places(place: Context, tables: Tables) -> None:
     """Raises ArgumentError where an array lies on another device than the one that runs the whole graph."""
-    for what, table in zip(("args", "args_grad", "aux_states"), tables, strict=True):
+    named: tuple[tuple[str, Mapping[str, NDArray | None]], ...] = (
+        ("args", tables[0]), ("args_grad", tables[1]), ("aux_states", tables[2]),
+    )  # fmt: skip
+    for what, table in named:
         for name, array in table.items():
             if isinstance(array, NDArray) and not in_memory_of(array, place):
                 raise ArgumentError(
