@@ -93,4 +93,5 @@ class Interrupts:
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self._inside:
             self._inside = False  # once: what follows is not to be interrupted
+            self._stops.number = self._stops.number or number  # also where somebody else reads the wakeups
             raise _Interrupt
