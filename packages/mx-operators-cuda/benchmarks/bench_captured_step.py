@@ -80,7 +80,8 @@ def measured(call: Callable[[], Any]) -> Spent:
 
     driver = ctypes.CDLL(os.environ["MX_CUDA_DRIVER"])
     driver.fake_cuda_seconds.restype = ctypes.c_double
-    whole, of_driver = [], []
+    whole: list[float] = []
+    of_driver: list[float] = []
     for row in range(2 * ROWS):
         clocked = row % 2 == 1
         driver.fake_cuda_clock(clocked)
