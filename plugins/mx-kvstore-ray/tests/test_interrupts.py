@@ -94,7 +94,7 @@ with Stops() as stops:
 
 
 STUCK = """
-import ctypes, signal, sys
+import ctypes, signal, threading
 from mx_kvstore.processes import Stops
 from mx_kvstore_ray import interrupts
 
@@ -104,7 +104,7 @@ library, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
 
 def stuck():
     library.pthread_mutex_lock(mutex)
-    print("stuck", flush=True)
+    threading.Timer(0.5, print, ["stuck"], {"flush": True}).start()  # told once this thread has left Python
     library.pthread_mutex_lock(mutex)  # no signal ends this
 
 with Stops() as stops:
