@@ -100,6 +100,7 @@ from mx_kvstore_ray import interrupts
 
 interrupts._PATIENCE = 0.5
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored
 library, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
 
 def stuck():
