@@ -59,7 +59,9 @@ class HeldByTrainer(HeldStep):
 
     def begins(self) -> None:
         """As `Held` says; parameters without shapes get them in `forward`, and the step is captured one call later."""
-        if not any(param._deferred_init is not None for param in self._trainer._params):
+        if any(param._deferred_init is not None for param in self._trainer._params):
+            self._numbers = None  # those of an earlier capture, whose counts are not to come back
+        else:
             super().begins()
 
     def _find_version(self) -> tuple[object, ...]:
